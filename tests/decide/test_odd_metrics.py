@@ -89,6 +89,22 @@ def telling(names: str, value: str, every: int = 1) -> Lie:
     return lie
 
 
+def adding(name: str, more: int, every: int) -> Lie:
+    """Series of that name show so much more in one look of some."""
+
+    def lie(text: str, _: str, look: int) -> str:
+        def changed(found: re.Match[str]) -> str:
+            return f"{found[1]} {float(found[2]) + more * (look % every == 0)}"
+
+        return re.sub(rf"^({name}\S*) (\S+)$", changed, text, flags=re.MULTILINE)
+
+    return lie
+
+
+def changing_labels(text: str, _: str, look: int) -> str:
+    return re.sub(r"^(vllm:num_requests_\w+{)", rf'\1request="{look}",', text, flags=re.MULTILINE)
+
+
 def lies() -> dict[str, Lie]:
     """What the engines of a pool may tell."""
     kept: dict[str, str] = {}
@@ -103,6 +119,11 @@ def lies() -> dict[str, Lie]:
         "answers that leap": telling("vllm:request_success_total", "1e9", every=12),
         "everything leaps": telling("vllm:", "1e9", every=12),
         "waiting beyond counting": telling("vllm:num_requests_waiting", "1e300"),
+        "a crowd that waits in one scrape": adding("vllm:num_requests_waiting", 90_000, every=12),
+        "a leap that falls back": adding("vllm:request_success_total", 50_000, every=12),
+        "a leap of a histogram": adding("vllm:request_prompt_tokens_(?:count|sum|bucket)", 50_000, every=12),
+        "everything twice": lambda text, *_: text + re.sub(r" \S+$", " 0", text, flags=re.MULTILINE),
+        "labels that change": changing_labels,
         "a crowd": telling("vllm:num_requests_running", "1e7"),
         "negative": telling("vllm:", "-1"),
         "infinite": telling("vllm:", "+Inf"),

@@ -105,9 +105,9 @@ class TestInside:
         assert not any(STUCK in sentence for sentence in said(told))
 
     def test_an_engine_whose_gauges_are_of_its_last_batch_does_not_hang(self) -> None:
-        """SGLang may show a request for as long as no batch follows: such a pool would never shrink."""
-        series = series_for(EngineName.SGLang, "0.5.23")
-        assert not series.tells_when_idle
+        """TensorRT-LLM may show a request for as long as no batch follows: such a pool would never shrink."""
+        series = series_for(EngineName.TensorRTLLM, "1.3.0")
+        assert not series.settles_when_idle
         texts = [page(1000).replace("vllm:num_requests_running", str(series.running)) for _ in range(6)]
         texts = [text.replace("vllm:request_success_total", series.finished) for text in texts]
         told = seen(texts, series=series)

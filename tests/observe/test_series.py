@@ -9,7 +9,16 @@ import pytest
 from weft.domain.shape import EngineName
 from weft.engines import EngineSeries, series_for
 
-NO_NAMES = {"tells_when_idle", "transfer_unit_seconds", "born_late", "port", "path", "needs", "other_names"}
+NO_NAMES = {
+    "tells_when_idle",
+    "settles_when_idle",
+    "transfer_unit_seconds",
+    "born_late",
+    "port",
+    "path",
+    "needs",
+    "other_names",
+}
 
 
 def test_every_series_that_a_table_names_is_read() -> None:

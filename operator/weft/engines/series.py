@@ -35,6 +35,7 @@ class EngineSeries:
     input_tokens: str | None = None  # where the histogram of prompt lengths is not there
     output_tokens: str | None = None  # as above
     failed_transfers: str | None = None  # KV transfers that this engine was to fetch
+    heartbeat: str | None = None  # grows for as long as the process that serves the page is alive, whatever it does
     expired_kv: str | None = None  # prompts whose KV nobody fetched from this engine in time, once for each rank
     # histograms
     ttft: str
@@ -54,6 +55,8 @@ class EngineSeries:
     # Whether `running` and `waiting` are of now, a prompt that is being computed among them, and `kv_usage` is 0 once
     # neither a request nor another engine needs any of it.
     tells_when_idle: bool = False
+    # Whether `running` is 0 within half a minute after the last request, where nobody waits for KV.
+    settles_when_idle: bool = False
 
     @property
     def per_token(self) -> str | None:
@@ -94,6 +97,7 @@ class EngineSeries:
                 self.output_tokens,
                 self.failed_transfers,
                 self.expired_kv,
+                self.heartbeat,
                 self.ttft,
                 self.inter_token,
                 self.tpot,

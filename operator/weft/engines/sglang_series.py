@@ -33,6 +33,7 @@ def sglang_series(version: str) -> EngineSeries:
         prefix_hits="sglang:cached_tokens_total",
         input_tokens="sglang:prompt_tokens_total",
         output_tokens="sglang:generation_tokens_total",
+        heartbeat="sglang:process_cpu_seconds_total",  # seen in 0.5.15, of the tokenizer, which serves the page
         ttft="sglang:time_to_first_token_seconds",
         inter_token="sglang:inter_token_latency_seconds",  # noqa: S106 - a name of a metric
         tpot="sglang:request_time_per_output_token_seconds" if new else None,
@@ -42,6 +43,7 @@ def sglang_series(version: str) -> EngineSeries:
         transfer_unit_seconds=0.001,
         port=30000,
         born_late=True,
+        settles_when_idle=True,  # an idle scheduler tells its gauges anew every 30 s (`check_memory`)
         needs="--enable-metrics",
         other_names=(("tpot", "sglang:request_time_per_output_token_seconds"),),
     )

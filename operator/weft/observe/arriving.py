@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from weft.engines import FRONTS
 from weft.observe.history import STALE_SECONDS
-from weft.observe.odd_counts import MOST_PER_SECOND, goes_down_and_up
+from weft.observe.odd_counts import MOST_PER_SECOND, goes_down_and_up, leaps
 from weft.observe.window import INSIDE
 
 if TYPE_CHECKING:
@@ -53,7 +53,8 @@ def _at_front(fronts: list[Target], histories: Mapping[str, History]) -> Arrived
 def _is_odd(history: History) -> bool:
     """Whether a count in the whole window is none of requests that come, one after the other."""
     names = {counter.name for way in FRONTS.ways for counter in way.added}
-    return any(goes_down_and_up(history.lines(name)) for name in names)
+    lines = [line for name in names for line in history.lines(name)]
+    return goes_down_and_up(lines) or leaps(lines)
 
 
 def _counted(history: History) -> float | None:

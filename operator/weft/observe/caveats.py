@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from weft.domain.figures import seconds
 from weft.domain.snapshot import Caveat
 from weft.observe.arithmetic import PERCENTILES, ends
-from weft.observe.window import FINISHED, INPUTS, INSIDE, OUTPUTS, STUCK
+from weft.observe.window import CHANGING, FINISHED, GARBLED, INPUTS, INSIDE, OLD, OUTPUTS, STRANGER, STUCK
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -32,7 +32,12 @@ _ODD = {
     FINISHED: "an engine's count of answers goes down and up again, as where several processes answer in turn, or by "
     "more than a replica can answer: it is not used",
     STUCK: "an engine has requests inside and nothing on its page moves: it hangs, or the page is an old one",
-    INSIDE: "an engine tells more requests inside than a replica can hold: they are not used",
+    OLD: "nothing on an engine's page moves any more: it is an old one, and not used",
+    CHANGING: "the labels of an engine's series are others in every scrape: they are not added up",
+    GARBLED: "some of an engine's series are no numbers, or on its page twice: what is left is no sum",
+    STRANGER: "a page is of another model than the pool serves, as where another engine took the port: it is not used",
+    INSIDE: "an engine tells more requests inside than a replica can hold, or a crowd in one scrape alone: they are "
+    "not used",
     INPUTS: "an engine's mean prompt length contradicts its buckets, or is none: it is not used",
     OUTPUTS: "an engine's mean answer length contradicts its buckets, or is none: it is not used",
 }
@@ -83,6 +88,8 @@ def _untold(windows: list[Window]) -> Iterator[Caveat]:
             figure = _LATENCIES.get(signal, "")
             if not names:
                 yield Caveat(f"this version of the engine tells no {signal}", figure)
+            elif any(window.history.has(name) and not window.history.shows(name) for name in names[:1]):
+                yield Caveat(f"what the engine shows as {names[0]} is no number, or on its page twice", figure)
             elif names[0] in lacking or _is_missed(window, names):
                 yield Caveat(f"the engine does not show {names[0]}{hint}", figure)
 

@@ -149,6 +149,14 @@ def _routers_of(pool: PoolRecord, crews: Crews) -> tuple[Target, ...]:
     return fronts_of(pool, crews.get(of_no_replica(pool.key.namespace), ()))
 
 
+def _models(pool: PoolRecord) -> frozenset[str]:
+    """Names by which engines may tell what the pool serves."""
+    if pool.spec is None:
+        return frozenset()
+    model = pool.spec.model
+    return frozenset((model.model_id, *model.served_names, *(name for name, _ in model.adapters)))
+
+
 def _engines_of(pools: Iterable[PoolRecord], crews: Crews) -> Iterator[tuple[PoolRecord, tuple[EngineTarget, ...]]]:
     """Replicas of the pools whose engine is resolved and known to this version of Weft."""
     for pool in pools:
@@ -156,6 +164,6 @@ def _engines_of(pools: Iterable[PoolRecord], crews: Crews) -> Iterator[tuple[Poo
         if release is None:
             continue
         try:
-            yield pool, targets_of(pool.key.uid, crews.get(pool.key.uid, ()), release)
+            yield pool, targets_of(pool.key.uid, crews.get(pool.key.uid, ()), release, _models(pool))
         except Invalid:
             continue

@@ -6,6 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from weft.observe.odd_counts import odd_counts
+from weft.observe.odd_pages import old_beside_busy
+from weft.observe.window import NO_PAGE, OLD
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +33,7 @@ def without_contradicted(windows: Sequence[Window]) -> Sequence[Window]:
     long. Counts that are odd are those of one process.
     """
     contradicted: dict[EngineSeries, frozenset[str]] = {}
-    windows = [_without_odd_counts(window) for window in windows]
+    windows = _without_odd_pages([_without_odd_counts(window) for window in windows])
     for window in windows:
         contradicted[window.expected] = contradicted.get(window.expected, frozenset()) | _contradictions(window)
     if not any(contradicted.values()):
@@ -39,13 +41,22 @@ def without_contradicted(windows: Sequence[Window]) -> Sequence[Window]:
     return [replace(each, contradicted=each.contradicted | contradicted[each.expected]) for each in windows]
 
 
+def _without_odd_pages(windows: Sequence[Window]) -> Sequence[Window]:
+    return [
+        replace(window, contradicted=window.contradicted | {OLD}) if is_old else window
+        for window, is_old in zip(windows, old_beside_busy(windows), strict=True)
+    ]
+
+
 def _without_odd_counts(window: Window) -> Window:
     odd = odd_counts(window)
-    return replace(window, contradicted=odd) if odd else window
+    return replace(window, contradicted=window.contradicted | odd) if odd else window
 
 
 def _contradictions(window: Window) -> frozenset[str]:
-    """The figures that cannot be: some of `ttft`, `tpot`, `kv_usage` and `hit_rate`."""
+    """The figures that cannot be: some of `ttft`, `tpot`, `kv_usage` and `hit_rate`. No page says nothing of others."""
+    if not window.contradicted.isdisjoint(NO_PAGE):
+        return frozenset()
     return _too_long(window) | {figure for figure in RATIOS if _is_no_ratio(window, figure)}
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import aiohttp
 
-from weft.observe.exposition import parse
+from weft.observe.exposition import MOST_SAMPLES, parse
 from weft.observe.history import History
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class DirectSource:
         ring = self._rings.setdefault(uid, deque())
         now = self._clock()
         ring.append((now, {key: (now, value) for key, value in values.items()}))
-        while ring[0][0] < now - self._window_seconds:
+        while ring[0][0] < now - self._window_seconds or _shows_too_much(ring):
             ring.popleft()
 
     async def _ask(self, wanted: Iterable[Target]) -> None:
@@ -143,6 +143,12 @@ class DirectSource:
             everybody = aiohttp.TCPConnector(limit=0, force_close=True)
             self._session = aiohttp.ClientSession(connector=everybody, timeout=timeout, trust_env=False)
         return self._session
+
+
+def _shows_too_much(ring: Ring) -> bool:
+    """Whether labels that change with each scrape would take the memory of many large pages."""
+    pages = [values.keys() for _, values in ring]
+    return len(pages) > 1 and pages[-1] != pages[-2] and len(set["SeriesKey"]().union(*pages)) > MOST_SAMPLES
 
 
 def _place(target: Target) -> _Place:

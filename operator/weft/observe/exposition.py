@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from typing import TYPE_CHECKING
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -30,15 +31,19 @@ def parse(text: str, names: Iterable[str]) -> dict[SeriesKey, float]:
     """Values of the samples of `names` (a histogram's name stands for its buckets, sum and count).
 
     Lines of other families are skipped before parsing, comments too: an engine exposes hundreds of series. Lines that
-    are not in the format are left out, and so is one without an end, whose number may be cut off. Nothing is read of a
-    page with more than `MOST_SAMPLES`.
+    are not in the format are left out, and so is one without an end, whose number may be cut off. A series that is
+    there twice, with two values, has none. Nothing is read of a page with more than `MOST_SAMPLES`.
     """
     wanted = {f"{name}{part}" for name in names for part in HISTOGRAM_PARTS}
     lines = [line.strip() for line in text[: text.rfind("\n") + 1].split("\n") if line[:1] != "#"]
     lines = [line for line in lines if _name_of(line) in wanted]
     if len(lines) > MOST_SAMPLES:
         return {}
-    return dict(sample for line in lines for sample in _told(line))
+    values: dict[SeriesKey, float] = {}
+    for line in lines:
+        for key, value in _told(line):
+            values[key] = value if values.get(key, value) == value else math.nan
+    return values
 
 
 def _told(line: str) -> list[tuple[SeriesKey, float]]:

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
-from heapq import nsmallest
+from heapq import nlargest, nsmallest
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
@@ -29,6 +29,7 @@ LOCKSTEP_LABELS = {"tp_rank", "pp_rank", "moe_ep_rank"}
 # SGLang's gauges tell a queue by priority as well, and all of it as `priority=""`, which Prometheus leaves out. In its
 # counters and histograms those are the requests without a priority, and nothing tells all of them.
 PART_LABEL = "priority"
+PAGE_LABEL = "page"  # keeps series of the same name on two pages of one replica apart
 TARGET_LABELS = {"instance", "job", "namespace", "pod", "container", "endpoint", "service", "node", "prometheus"}
 
 _time_of = itemgetter(0)
@@ -68,6 +69,8 @@ class EngineTarget(Target):
     """One of an engine, which is read by the `series` of what its own pod runs."""
 
     series: EngineSeries = field(kw_only=True)
+    models: frozenset[str] = field(default=frozenset(), kw_only=True)  # that the pool serves, by name
+    revision: str = field(default="", kw_only=True)  # of what its pod was rendered from
 
 
 class Origin(StrEnum):
@@ -150,10 +153,29 @@ class History:
         """The usable samples of each series of that name, in order of time."""
         return self._lines(name)
 
-    def moves(self, first: Iterable[str]) -> bool:
-        """Whether any series changed in the window; those of the names that come first are looked at first."""
+    def moves(self, first: Iterable[str], but: str | None = None) -> bool:
+        """Whether any series but those of one name changed in the window; `first` are names to look at first."""
         likely = (line for name in first for line in self._lines(name))
-        return any(map(_changes, likely)) or any(_changes(self._line(key)) for key in self.series)
+        return any(map(_changes, likely)) or any(_changes(self._line(key)) for key in self.series if key[0] != but)
+
+    def stands_still(self, name: str, seconds: float) -> bool:
+        """Whether each series of that name has told the same, and more than zero, for so long; False without any."""
+        lines = [line for line in self._lines(name) if line]
+        return bool(lines) and all(
+            line[-1][1] > 0 and line[-1][0] - line[0][0] >= seconds and not _changes(line) for line in lines
+        )
+
+    def values(self, label: str) -> set[str]:
+        """What a label of the series says."""
+        return {text for _, labels in self.series for name, text in labels if name == label}
+
+    def count(self, name: str) -> int:
+        """How many series of that name there were in the window."""
+        return len(self._by_name.get(name, ()))
+
+    def gone(self, name: str) -> int:
+        """How many series of that name the last two pages that show it lack: a single one may be torn."""
+        return len(self._by_name.get(name, ())) - len(self._present(self._by_name.get(name, ())))
 
     def counted_seconds(self, name: str) -> float | None:
         """Seconds between the first and the last usable sample of that name; None without two."""
@@ -233,8 +255,23 @@ class History:
         if wanted:
             return map(self._line, _wholes(self._keys(name, wanted)))
         if name not in self._of_gauge:
-            self._of_gauge[name] = [self._line(key) for key in _wholes(self._keys(name, ()))]
+            self._of_gauge[name] = [self._line(key) for key in _wholes(self._present(self._keys(name, ())))]
         return self._of_gauge[name]
+
+    def _present(self, keys: Iterable[SeriesKey]) -> list[SeriesKey]:
+        """Those that one of the last two pages with any of them shows: labels that change add nothing up."""
+        every = [key for key in keys if self.series[key]]
+        ends = {self.series[key][-1][0] for key in every}
+        if len(ends) < 2:  # noqa: PLR2004 - all are of one page, or none is there
+            return every
+        pages: dict[str, list[SeriesKey]] = {}
+        for key in every:
+            pages.setdefault(dict(key[1]).get(PAGE_LABEL, ""), []).append(key)
+        return [key for together in pages.values() for key in self._of_the_last_two(together)]
+
+    def _of_the_last_two(self, keys: list[SeriesKey]) -> list[SeriesKey]:
+        since = min(nlargest(2, {at for key in keys for at, _ in self.series[key]}))
+        return [key for key in keys if self.series[key][-1][0] >= since]
 
     def _line(self, key: SeriesKey) -> list[Sample]:
         """The usable samples of one series, which several figures are read from."""

@@ -14,8 +14,9 @@ from weft.observe.arriving import arrivals
 from weft.observe.caveats import caveats, contradicted, missing, unmixed
 from weft.observe.contradictions import without_contradicted
 from weft.observe.history import STALE_SECONDS
+from weft.observe.odd_pages import odd_page, strangers
 from weft.observe.starts import with_weights
-from weft.observe.window import Window
+from weft.observe.window import NO_PAGE, STRANGER, Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -147,13 +148,13 @@ def observe_pool(
     expected = list(targets)
     fresh = [(target, histories[target.uid]) for target in expected if target.uid in histories]
     fresh = [(target, history) for target, history in fresh if history.age_seconds <= STALE_SECONDS]
-    read = without_contradicted([Window.of(history, target.series) for target, history in fresh])
+    read = without_contradicted(_windows(fresh))
     seen = [_Seen.of(target, window) for (target, _), window in zip(fresh, read, strict=True)]
     answered = [each for each in seen if each.pod.requests_per_second is not None]
     windows = [each.window for each in answered]
     told = [
         each.window for each in seen if each.pod.requests_per_second is not None or _tells_no_rate_for_good(each.window)
-    ] or list(read)
+    ] or [window for window in read if STRANGER not in window.contradicted]
     histograms = [each.histograms for each in answered]
     found = Histograms.merged(histograms)
     together = Together(
@@ -173,9 +174,20 @@ def observe_pool(
     return replace(added_up, heard=tuple((target.pod, history.silent_seconds) for target, history in fresh))
 
 
+def _windows(fresh: Sequence[tuple[EngineTarget, History]]) -> list[Window]:
+    """Of those whose page is that of an engine of the pool, and of strangers, as which they are marked."""
+    windows = [Window.of(history, target.series) for target, history in fresh]
+    odd = strangers([target for target, _ in fresh], windows)
+    return [
+        replace(window, contradicted=frozenset((STRANGER,))) if is_odd else window
+        for window, is_odd in zip(windows, odd, strict=True)
+    ]
+
+
 def _tells_no_rate_for_good(window: Window) -> bool:
-    """Whether a page that has all series from the start was seen twice."""
-    return window.history.span_seconds > 0 and not window.series.born_late
+    """Whether a page of the pool's engines, which has all series from the start, was seen twice."""
+    is_page = STRANGER not in window.contradicted
+    return is_page and window.history.span_seconds > 0 and not window.series.born_late
 
 
 def words_of(targets: Iterable[EngineTarget], histories: Mapping[str, History]) -> dict[str, EngineWord]:
@@ -184,8 +196,13 @@ def words_of(targets: Iterable[EngineTarget], histories: Mapping[str, History]) 
     A pod that leaves needs no rate, for which `observe_pool` waits.
     """
     known = [(target, histories[target.uid]) for target in targets if target.uid in histories]
-    found = [(each.pod, Window.of(history, each.series).idle, history.age_seconds) for each, history in known]
+    found = [(each.pod, _idle(Window.of(history, each.series)), history.age_seconds) for each, history in known]
     return {pod: EngineWord(idle, age) for pod, idle, age in found if idle is not None}
+
+
+def _idle(window: Window) -> bool | None:
+    """A page that is none, such as an old one, tells of nobody's requests."""
+    return window.idle if NO_PAGE.isdisjoint(odd_page(window)) else None
 
 
 def add_up(expected: int, pods: tuple[PodObservation, ...], together: Together) -> PoolObservation:

@@ -10,7 +10,8 @@ import math
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
-from weft.observe.window import FINISHED, INPUTS, INSIDE, OUTPUTS, STUCK
+from weft.observe.odd_pages import odd_page
+from weft.observe.window import FINISHED, INPUTS, INSIDE, OUTPUTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -27,8 +28,8 @@ LEAST_FALL = 10.0
 _STEADY_STEPS = 2
 # An engine that started anew has not answered so many in one scrape, and then never so fast again.
 MOST_TIMES_AT_FIRST = 10.0
-# Whoever computes moves something on its page within this: a token, a block of KV memory, a chunk of a prompt.
-STILL_SECONDS = 45.0
+# In one scrape and in no other: before a second one says so, it is no count of answers, and no crowd.
+MOST_AT_ONCE_PER_SECOND = 1_000.0
 # Counts of a page that is written while it is read are a request or two apart.
 LENGTHS_MAY_DIFFER = 0.1
 ENOUGH_LENGTHS = 10.0
@@ -49,16 +50,44 @@ def goes_down_and_up(lines: Iterable[Sequence[Sample]]) -> bool:
     return any(_is_interlaced(values) or _falls_short(values) for values in every)
 
 
+def leaps(lines: Iterable[Sequence[Sample]]) -> bool:
+    """Whether a counter grows in one step as no replica answers, and in no other by a tenth as fast."""
+    return any(map(_leaps, lines))
+
+
+def _leaps(line: Sequence[Sample]) -> bool:
+    values = [value for _, value in line]
+    if not line or max(values) - min(values) < MOST_AT_ONCE_PER_SECOND:
+        return False
+    *others, fastest = [0.0, *sorted(_pace(*step) for step in pairwise(line))]
+    return fastest >= MOST_AT_ONCE_PER_SECOND and fastest >= MOST_TIMES_AT_FIRST * max(others)
+
+
+def _is_there_once(line: Sequence[Sample]) -> bool:
+    """Whether one scrape alone tells a crowd that came faster than any: the newest, or one after which it is gone."""
+    if max((value for _, value in line), default=0.0) < MOST_AT_ONCE_PER_SECOND:
+        return False
+    steps = zip(line, line[1:], [value for _, value in line[2:]] + [0.0], strict=False)
+    return any(
+        _pace(before, here) >= MOST_AT_ONCE_PER_SECOND and after < (before[1] + here[1]) / 2.0
+        for before, here, after in steps
+    )
+
+
+def _pace(before: Sample, after: Sample) -> float:
+    return (after[1] - before[1]) / (after[0] - before[0])
+
+
 def _odd(window: Window) -> Iterator[str]:
-    series, history = window.series, window.history
-    rate = window.requests_per_second
-    if (rate is not None and rate > MOST_PER_SECOND) or goes_down_and_up(window.lines(series.finished)):
+    series, rate = window.series, window.requests_per_second
+    finished = window.lines(series.finished)
+    if (rate is not None and rate > MOST_PER_SECOND) or goes_down_and_up(finished) or leaps(finished):
         yield FINISHED
     inside = [value for name in (series.running, series.waiting) for value in window.gauge(name)]
-    if max(sum(inside), window.waiting or 0.0) > MOST_INSIDE:
+    crowds = (line for name in (series.running, series.waiting) for line in window.lines(name))
+    if max(sum(inside), window.waiting or 0.0) > MOST_INSIDE or any(map(_is_there_once, crowds)):
         yield INSIDE
-    if series.tells_when_idle and _stays_inside(window) and not history.moves(_first_to_move(window)):
-        yield STUCK
+    yield from odd_page(window)
     lengths = (
         (INPUTS, window.input_tokens, series.request_input_tokens),
         (OUTPUTS, window.output_tokens, series.request_output_tokens),
@@ -66,22 +95,6 @@ def _odd(window: Window) -> Iterator[str]:
     for figure, mean, name in lengths:
         if _is_torn(window, name) or _is_no_length(mean, window.buckets(name)):
             yield figure
-
-
-def _stays_inside(window: Window) -> bool:
-    """Whether the same series have told for long enough that somebody is computed for.
-
-    Of engines that tell it as of now: others may show the last batch for as long as none follows. Who waits may wait
-    for KV that nobody sends any more.
-    """
-    lines = window.lines(window.series.running)
-    return any(line[-1][1] > 0 and line[-1][0] - line[0][0] >= STILL_SECONDS for line in lines if line)
-
-
-def _first_to_move(window: Window) -> tuple[str, ...]:
-    """Names that nearly always tell, before all others are looked at."""
-    tokens = f"{window.series.per_token}_count"
-    return (window.series.finished, f"{window.series.ttft}_count", tokens)
 
 
 def _is_interlaced(values: list[float]) -> bool:
@@ -113,10 +126,15 @@ def _falls_short(values: list[float]) -> bool:
 
 
 def _is_torn(window: Window, name: str | None) -> bool:
-    """Whether the sum of a histogram starts anew and its count does not, or is no number while its count goes on."""
+    """Whether the sum of a histogram starts anew and its count does not, or is no number while its count goes on.
+
+    Or it counts what nobody answers: prompts in one scrape that are over in none.
+    """
     if name is None:
         return False
     sums, counts = (window.lines(f"{name}_{part}") for part in ("sum", "count"))
+    if leaps(counts) or goes_down_and_up(counts):
+        return True
     return not _falls(sums) <= _falls(counts) or (bool(sums) and _newest(sums) < _newest(counts))
 
 

@@ -19,10 +19,13 @@ if TYPE_CHECKING:
     from weft.engines import EngineSeries
 
 
-def targets_of(pool_uid: str, pods: Iterable[PodRecord], planned: EngineRelease) -> tuple[EngineTarget, ...]:
+def targets_of(
+    pool_uid: str, pods: Iterable[PodRecord], planned: EngineRelease, models: frozenset[str] = frozenset()
+) -> tuple[EngineTarget, ...]:
     """Every ready replica of a pool, also one that finishes, by its first pod with all that answers for it.
 
-    Each is read as the release that its pod runs, while a pool goes from one to another. Raises `Invalid` for a planned
+    Each is read as the release that its pod runs, while a pool goes from one to another; `models` are what the pool
+    serves by name. Raises `Invalid` for a planned
     version without numbers.
     """
     named = cache(series_in_image)  # for this call: few releases, of maybe a thousand pods
@@ -36,7 +39,8 @@ def targets_of(pool_uid: str, pods: Iterable[PodRecord], planned: EngineRelease)
         if pod.identity is not None and pod.identity.pool_uid == pool_uid and pod.api_servers:
             answering.setdefault(pod.identity.replica, []).append(pod)
     asked = (_pages(sorted(each, key=lambda pod: pod.rank), series) for each in answering.values())
-    return tuple(replace(pages[0], pages=pages[1:]) if pages[1:] else pages[0] for pages in asked if pages)
+    named_pages = ((replace(pages[0], models=models), pages[1:]) for pages in asked if pages)
+    return tuple(replace(first, pages=others) if others else first for first, others in named_pages)
 
 
 def _pages(pods: list[PodRecord], series: Callable[[PodRecord], EngineSeries]) -> tuple[EngineTarget, ...]:
@@ -60,6 +64,7 @@ def _page(pod: PodRecord, number: int, series: EngineSeries) -> EngineTarget:
         shares_pod=pod.api_servers > 1,
         start=pod.start,
         series=series,
+        revision=pod.identity.revision if pod.identity is not None else "",
     )
 
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.observe.history import STALE_SECONDS, History
+from weft.observe.history import PAGE_LABEL, STALE_SECONDS, History
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from weft.observe.arithmetic import Sample
     from weft.observe.history import Target
-
-PAGE = "page"  # label that keeps series of the same name on two pages apart
 
 
 def of_whole_replicas(targets: Iterable[Target], histories: Mapping[str, History]) -> dict[str, History]:
@@ -35,7 +33,7 @@ def _added_up(pages: list[History]) -> History:
     """All series of all pages, on the clock of the first: sources have clocks of their own. As old as the oldest."""
     first, ages = pages[0], [page.age_seconds for page in pages]
     series = {
-        (name, tuple(sorted((*tags, (PAGE, str(number)))))): _later(samples, first.now - page.now)
+        (name, tuple(sorted((*tags, (PAGE_LABEL, str(number)))))): _later(samples, first.now - page.now)
         for number, page in enumerate(pages)
         for (name, tags), samples in page.series.items()
     }

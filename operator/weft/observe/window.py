@@ -13,8 +13,11 @@ if TYPE_CHECKING:
 
 CAPACITY = (("reason", "capacity"),)
 DEFERRED = (("reason", "deferred"),)
-# What one process may tell that cannot be, as `odd_counts` finds it.
+# What one process may tell that cannot be, as `odd_counts` and `odd_pages` find it.
 FINISHED, STUCK, INSIDE, INPUTS, OUTPUTS = "finished", "stuck", "inside", "inputs", "outputs"
+OLD, CHANGING, GARBLED, STRANGER = "old", "changing", "garbled", "stranger"
+# Each of them is reason enough to take a page for none.
+NO_PAGE = frozenset((STUCK, OLD, CHANGING, GARBLED, STRANGER))
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +236,7 @@ class Window:
     @property
     def _tells_no_answers(self) -> bool:
         """Whether the count of finished requests is not to be believed, or the page of now."""
-        return not self.contradicted.isdisjoint((FINISHED, STUCK))
+        return FINISHED in self.contradicted or not self.contradicted.isdisjoint(NO_PAGE)
 
     def _tokens(self, histogram: str | None, counter: str | None) -> float | None:
         if histogram is not None and self.history.shows(histogram):

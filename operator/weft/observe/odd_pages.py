@@ -1,0 +1,90 @@
+"""Pages that are taken for none: old ones, those that no engine of the pool shows, and those that nobody can add up.
+
+Their replica tells no demand, while its siblings are believed: its pool does not shrink by it, nor grow.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weft.observe.window import CHANGING, GARBLED, OLD, STUCK
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from weft.observe.history import EngineTarget
+    from weft.observe.window import Window
+
+# Whoever computes moves something on its page within this: a token, a block of KV memory, a chunk of a prompt.
+STILL_SECONDS = 45.0
+# Answers of each sibling meanwhile, of which one that is there gets some.
+MANY_ANSWERS = 30.0
+MODEL_LABEL = "model_name"
+
+
+def odd_page(window: Window) -> Iterator[str]:
+    """Why a page is none, by itself."""
+    if _stands_still(window):
+        if window.series.settles_when_idle and _stays_inside(window):
+            yield STUCK
+        elif (beat := window.series.heartbeat) is not None and window.history.stands_still(beat, STILL_SECONDS):
+            yield OLD
+    names = _of_its_load(window)
+    if any(2 * window.history.gone(name) > window.history.count(name) for name in names):
+        yield CHANGING
+    if any(_is_garbled(window, name) for name in names):
+        yield GARBLED
+
+
+def old_beside_busy(windows: Sequence[Window]) -> list[bool]:
+    """Which of a pool's pages are old ones as nothing moves on them, while each of the others answers many requests.
+
+    Only of those that nothing else tells apart from an engine without requests.
+    """
+    still = [_stands_still(window) and not _is_alive(window) for window in windows]
+    answered = [window.requests_done or 0.0 for window, is_still in zip(windows, still, strict=True) if not is_still]
+    busy = bool(answered) and min(answered) >= MANY_ANSWERS
+    return [busy and is_still for is_still in still]
+
+
+def strangers(targets: Iterable[EngineTarget], windows: Iterable[Window]) -> list[bool]:
+    """Which pages tell of other models alone, while a replica that was made alike tells of one that the pool serves.
+
+    Where none of them does, the engine may have a name of its own for it, or they serve by an earlier name.
+    """
+    pairs = [(target, window.history.values(MODEL_LABEL)) for target, window in zip(targets, windows, strict=True)]
+    alike = {target.revision for target, told in pairs if not told.isdisjoint(target.models)}
+    return [bool(told) and told.isdisjoint(each.models) and each.revision in alike for each, told in pairs]
+
+
+def _stands_still(window: Window) -> bool:
+    history, series = window.history, window.series
+    likely = (series.finished, f"{series.ttft}_count", f"{series.per_token}_count")
+    return history.span_seconds >= STILL_SECONDS and not history.moves(likely, but=series.heartbeat)
+
+
+def _is_alive(window: Window) -> bool:
+    """Whether what shows the page is there, so that it is an engine which has nothing to do."""
+    beat = window.series.heartbeat
+    return beat is not None and (window.increase(beat) or 0.0) > 0
+
+
+def _stays_inside(window: Window) -> bool:
+    """Whether the same series have told for long enough that somebody is computed for.
+
+    Of engines that tell it as of now, or soon: others may show the last batch for as long as none follows. Who waits
+    may wait for KV that nobody sends any more.
+    """
+    lines = window.lines(window.series.running)
+    return any(line[-1][1] > 0 and line[-1][0] - line[0][0] >= STILL_SECONDS for line in lines if line)
+
+
+def _of_its_load(window: Window) -> tuple[str, ...]:
+    series = window.series
+    return tuple(name for name in (series.running, series.waiting, series.finished) if name is not None)
+
+
+def _is_garbled(window: Window, name: str) -> bool:
+    """Whether some series of a name tell numbers, and others none that can be: their sum would lack these."""
+    lines = window.lines(name)
+    return any(lines) and not all(lines)
