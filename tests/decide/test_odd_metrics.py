@@ -101,6 +101,11 @@ def adding(name: str, more: int, every: int) -> Lie:
     return lie
 
 
+def cut_off(text: str, _: str, look: int) -> str:
+    """Prompts looked longer by a look's worth, as their tokens were told for longer than their number."""
+    return text[: text.index("vllm:request_prompt_tokens_count")] if look % 4 == 0 else text
+
+
 def changing_labels(text: str, _: str, look: int) -> str:
     return re.sub(r"^(vllm:num_requests_\w+{)", rf'\1request="{look}",', text, flags=re.MULTILINE)
 
@@ -124,6 +129,7 @@ def lies() -> dict[str, Lie]:
         "a leap of a histogram": adding("vllm:request_prompt_tokens_(?:count|sum|bucket)", 50_000, every=12),
         "everything twice": lambda text, *_: text + re.sub(r" \S+$", " 0", text, flags=re.MULTILINE),
         "labels that change": changing_labels,
+        "cut off between a sum and its count": cut_off,
         "a crowd": telling("vllm:num_requests_running", "1e7"),
         "negative": telling("vllm:", "-1"),
         "infinite": telling("vllm:", "+Inf"),

@@ -141,6 +141,17 @@ class TestLengths:
         odd = [page(each, tokens=0.0) for each in SANE]
         assert seen(odd, counting(*SANE)).input_tokens == pytest.approx(1000)
 
+    @pytest.mark.parametrize("looks", [(0,), (5,), (0, 1, 2), (4, 5)])
+    @pytest.mark.parametrize("part", ["sum", "count"])
+    def test_of_pages_that_were_cut_off_are_over_the_time_for_which_sum_and_count_are_told(
+        self, looks: Sequence[int], part: str
+    ) -> None:
+        """With the sum of one look more prompts were a fifth longer, and with its count a fifth shorter."""
+        texts = counting(*SANE)
+        lacking = [text.replace(f"vllm:request_prompt_tokens_{part}{{", "other{") for text in texts]
+        told = seen([lacking[look] if look in looks else text for look, text in enumerate(texts)])
+        assert told.input_tokens is None or told.input_tokens == pytest.approx(1000)
+
     def test_of_an_engine_that_started_anew_are_measured(self) -> None:
         assert seen(counting(1000, 1050, 1100, 40, 90, 140)).input_tokens == pytest.approx(1000)
 

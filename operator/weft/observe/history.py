@@ -238,8 +238,30 @@ class History:
 
     def mean(self, name: str) -> float | None:
         """Mean observation of the histogram `name` over the window; None when nothing was observed."""
-        total, count = self.increase(f"{name}_sum"), self.increase(f"{name}_count")
+        total, count = self.increases(f"{name}_sum", f"{name}_count")
         return total / count if total is not None and count else None
+
+    def increases(self, one: str, other: str) -> tuple[float | None, float | None]:
+        """Growth of two counters that are parts of one ratio, over the time for which both were told.
+
+        A page that was cut off in between tells one of them for longer: prompts would look twice as long, or half.
+        """
+        lines = [line for name in (one, other) for line in self._lines(name)]
+        if len({(line[0][0], line[-1][0]) for line in lines if line}) < 2:  # noqa: PLR2004 - all are of the same time
+            return self.increase(one), self.increase(other)
+        told, beside = self._times_of_each(one), self._times_of_each(other)
+        return self._grown_beside(one, beside), self._grown_beside(other, told)
+
+    def _times_of_each(self, name: str) -> dict[Labels, set[float]]:
+        return {key[1]: {at for at, _ in self._line(key)} for key in self._keys(name, ())}
+
+    def _grown_beside(self, name: str, other: Mapping[Labels, set[float]]) -> float | None:
+        """Growth at times of which the other counter has samples, too, of the same labels where it has these."""
+        if not any(other.values()):
+            return self.increase(name)
+        anywhere = set[float]().union(*other.values())
+        every = ((self._line(key), other.get(key[1], anywhere)) for key in self._keys(name, ()))
+        return _sum(grown([sample for sample in line if sample[0] in times]) for line, times in every)
 
     def _of(self, name: str, wanted: Labels) -> Iterable[tuple[Sample, ...]]:
         return (self.series[key] for key in self._keys(name, wanted))

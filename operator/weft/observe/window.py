@@ -183,7 +183,7 @@ class Window:
     @property
     def prefix_tokens(self) -> tuple[float, float] | None:
         """Prompt tokens looked up in the prefix cache, and found; None where nothing was looked up."""
-        queries, hits = self.increase(self.series.prefix_queries), self.increase(self.series.prefix_hits)
+        queries, hits = self._increases(self.series.prefix_queries, self.series.prefix_hits)
         if queries and hits is None and self.series.born_late:
             hits = 0.0
         return (queries, hits) if queries and hits is not None else None
@@ -238,8 +238,14 @@ class Window:
         """Whether the count of finished requests is not to be believed, or the page of now."""
         return FINISHED in self.contradicted or not self.contradicted.isdisjoint(NO_PAGE)
 
+    def _increases(self, one: str | None, other: str | None) -> tuple[float | None, float | None]:
+        """Of two counters over the same time."""
+        if one is None or other is None:
+            return self.increase(one), self.increase(other)
+        return self.history.increases(one, other)
+
     def _tokens(self, histogram: str | None, counter: str | None) -> float | None:
         if histogram is not None and self.history.shows(histogram):
             return self.mean(histogram)
-        tokens, requests = self.increase(counter), self.increase(self.series.finished)
+        tokens, requests = self._increases(counter, self.series.finished)
         return tokens / requests if tokens is not None and requests else None
