@@ -91,6 +91,14 @@ class TestStandingStill:
             pool.shows(str(number), *texts)
         assert pool.seen().complete
 
+    def test_of_an_sglang_is_an_old_page_beside_busy_siblings_where_its_process_tells_nothing(self) -> None:
+        seen = Pool(SGLANG).shows("a", *IDLE).shows("b", *BUSY).seen()
+        assert held(seen, "nothing on an engine's page moves any more")
+
+    def test_of_a_vllm_without_requests_is_believed_beside_busy_siblings(self) -> None:
+        """Its gauges are of now."""
+        assert Pool().shows("a", *IDLE).shows("b", *BUSY).seen().complete
+
     def test_together_with_the_time_that_its_process_computes_is_an_old_page_though_nobody_is_inside(self) -> None:
         """A proxy that keeps a page from when the engine was idle hides whatever came since."""
         pool = Pool().shows("a", *[beating(text, 7.5) for text in IDLE]).shows("b", *BUSY)

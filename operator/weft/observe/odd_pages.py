@@ -64,8 +64,10 @@ def _stands_still(window: Window) -> bool:
 
 
 def _is_alive(window: Window) -> bool:
-    """Whether what shows the page is there, so that it is an engine which has nothing to do."""
+    """Whether what shows the page is there, or an engine tells for certain that it has nothing to do."""
     beat = window.series.heartbeat
+    if window.series.tells_when_idle:
+        return True
     return beat is not None and (window.increase(beat) or 0.0) > 0
 
 
