@@ -69,7 +69,7 @@ def beating(text: str, seconds: float, series: EngineSeries = VLLM) -> str:
 BUSY = [page(1000 + 50 * look) for look in range(LOOKS)]
 FROZEN = [page(1000)] * LOOKS
 SLOW = [page(1000 + 5 * look) for look in range(LOOKS)]
-IDLE = [page(1000, inside=0)] * LOOKS
+IDLE = [page(1000, inside=0).replace(" 0.25\n", " 0\n")] * LOOKS
 ALIKE = {"models": frozenset(("m", "m-served")), "revision": "r1"}
 
 
@@ -101,10 +101,20 @@ class TestStandingStill:
 
     def test_together_with_the_time_that_its_process_computes_is_an_old_page_though_nobody_is_inside(self) -> None:
         """A proxy that keeps a page from when the engine was idle hides whatever came since."""
-        pool = Pool().shows("a", *[beating(text, 7.5) for text in IDLE]).shows("b", *BUSY)
+        alive = [beating(text, 9.5 + look) for look, text in enumerate(BUSY)]
+        pool = Pool().shows("a", *[beating(text, 7.5) for text in IDLE]).shows("b", *alive)
         seen = pool.seen()
         assert held(seen, "nothing on an engine's page moves any more")
-        assert words_of([target(VLLM, "a")], pool.source.windows()) == {}
+        words = words_of([target(VLLM, "a"), target(VLLM, "b")], pool.source.windows())
+        assert [word.idle for word in words.values()] == [False]
+
+    @pytest.mark.parametrize("others", [[], BUSY], ids=["alone", "beside one that does not count it"])
+    def test_of_that_time_is_no_old_page_where_nobody_counts_it(self, others: list[str]) -> None:
+        pool = Pool().shows("a", *[beating(text, 7.5) for text in IDLE])
+        if others:
+            pool.shows("b", *[beating(text, 7.5) for text in others])
+        assert pool.seen().complete
+        assert [word.idle for word in words_of([target(VLLM, "a")], pool.source.windows()).values()] == [True]
 
     def test_is_being_idle_where_its_process_goes_on(self) -> None:
         pool = Pool().shows("a", *[beating(text, 7.5 + look) for look, text in enumerate(IDLE)]).shows("b", *BUSY)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from weft.observe.odd_counts import odd_counts
-from weft.observe.odd_pages import old_beside_busy
+from weft.observe.odd_pages import old_beside_alive, old_beside_busy
 from weft.observe.window import NO_PAGE, OLD
 
 if TYPE_CHECKING:
@@ -42,9 +42,10 @@ def without_contradicted(windows: Sequence[Window]) -> Sequence[Window]:
 
 
 def _without_odd_pages(windows: Sequence[Window]) -> Sequence[Window]:
+    old = map(any, zip(old_beside_alive(windows), old_beside_busy(windows), strict=True))
     return [
         replace(window, contradicted=window.contradicted | {OLD}) if is_old else window
-        for window, is_old in zip(windows, old_beside_busy(windows), strict=True)
+        for window, is_old in zip(windows, old, strict=True)
     ]
 
 

@@ -14,7 +14,7 @@ from weft.observe.arriving import arrivals
 from weft.observe.caveats import caveats, contradicted, missing, unmixed
 from weft.observe.contradictions import without_contradicted
 from weft.observe.history import STALE_SECONDS
-from weft.observe.odd_pages import odd_page, strangers
+from weft.observe.odd_pages import odd_page, old_beside_alive, strangers
 from weft.observe.starts import with_weights
 from weft.observe.window import NO_PAGE, STRANGER, Window
 
@@ -196,12 +196,16 @@ def words_of(targets: Iterable[EngineTarget], histories: Mapping[str, History]) 
     A pod that leaves needs no rate, for which `observe_pool` waits.
     """
     known = [(target, histories[target.uid]) for target in targets if target.uid in histories]
-    found = [(each.pod, _idle(Window.of(history, each.series)), history.age_seconds) for each, history in known]
-    return {pod: EngineWord(idle, age) for pod, idle, age in found if idle is not None}
+    windows = [Window.of(history, each.series) for each, history in known]
+    return {
+        each.pod: EngineWord(idle, history.age_seconds)
+        for (each, history), window, is_old in zip(known, windows, old_beside_alive(windows), strict=True)
+        if not is_old and (idle := _idle(window)) is not None
+    }
 
 
 def _idle(window: Window) -> bool | None:
-    """A page that is none, such as an old one, tells of nobody's requests."""
+    """A page that is none tells of nobody's requests."""
     return window.idle if NO_PAGE.isdisjoint(odd_page(window)) else None
 
 

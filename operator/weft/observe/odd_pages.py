@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.observe.window import CHANGING, GARBLED, OLD, STUCK
+from weft.observe.window import CHANGING, GARBLED, STUCK
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -24,16 +24,23 @@ MODEL_LABEL = "model_name"
 
 def odd_page(window: Window) -> Iterator[str]:
     """Why a page is none, by itself."""
-    if _stands_still(window):
-        if window.series.settles_when_idle and _stays_inside(window):
-            yield STUCK
-        elif (beat := window.series.heartbeat) is not None and window.history.stands_still(beat, STILL_SECONDS):
-            yield OLD
+    if _stands_still(window) and window.series.settles_when_idle and _stays_inside(window):
+        yield STUCK
     names = _of_its_load(window)
     if any(2 * window.history.gone(name) > window.history.count(name) for name in names):
         yield CHANGING
     if any(_is_garbled(window, name) for name in names):
         yield GARBLED
+
+
+def old_beside_alive(windows: Sequence[Window]) -> list[bool]:
+    """Which pages are old ones as not even the processor time of who serves them moves, while that of others does.
+
+    Where nobody's moves, it may be that it is not counted here.
+    """
+    if not any(map(_beats, windows)):
+        return [False] * len(windows)
+    return [_stands_still(window) and _has_no_beat(window) for window in windows]
 
 
 def old_beside_busy(windows: Sequence[Window]) -> list[bool]:
@@ -65,10 +72,17 @@ def _stands_still(window: Window) -> bool:
 
 def _is_alive(window: Window) -> bool:
     """Whether what shows the page is there, or an engine tells for certain that it has nothing to do."""
+    return window.series.tells_when_idle or _beats(window)
+
+
+def _beats(window: Window) -> bool:
     beat = window.series.heartbeat
-    if window.series.tells_when_idle:
-        return True
     return beat is not None and (window.increase(beat) or 0.0) > 0
+
+
+def _has_no_beat(window: Window) -> bool:
+    beat = window.series.heartbeat
+    return beat is not None and window.history.stands_still(beat, STILL_SECONDS)
 
 
 def _stays_inside(window: Window) -> bool:
