@@ -49,7 +49,7 @@ def test_small_holes_take_a_smaller_shape_and_say_what_would_be_better() -> None
     assert world.serving("chat") >= 1
     status, reason, message = world.condition("chat", "Planned")
     assert (status, reason) == ("True", "HolesTooSmall")
-    assert f"TP{wanted} would be better, but nothing has room for it" in message
+    assert f"TP{wanted} would be better, but nothing has room for 2 of it" in message
     assert plan.alternatives[0].shape.gpus == wanted
     assert plan.alternatives[0].verdict.reason is Reason.NoSlot
 

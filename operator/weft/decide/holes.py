@@ -1,13 +1,14 @@
 """Which shapes the holes in the fabric allow.
 
-Where the best shape has no place at all, a pool that runs nothing takes the next in rank that has one: half of what was
-wanted serves, and nothing does not. A pool that runs, or waits to run again after a failure, keeps its shape until the
-better one has a place: what waits takes no hole, and would take another shape once somebody else has. Both halves of a
-split have a place, or neither has.
+Where the best shape has not all the places that are wanted, a pool that runs nothing takes the shape whose places serve
+most, first in rank among equals. A pool that runs, or waits to run again after a failure, keeps its shape until the
+better one has a place, and in the end enough of them to serve no less than now: what waits takes no hole, and would
+take another shape once somebody else has. Both halves of a split have a place, or neither has.
 """
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Protocol
 
 from weft.decide.backoff import failure_of, remaining_seconds
@@ -37,15 +38,25 @@ class Replan(Protocol):
 
 
 def shapes_with_a_place(courses: Sequence[Course], free: FreeMap, replan: Replan) -> list[Turn] | None:
-    """The turns in the first shapes in rank that have a place, where the best have none and nothing runs; else None."""
-    if any(_runs_or_rests(course) for course in courses) or _fit([course.growth for course in courses], free):
+    """The turns in the shapes of which most have a place, first in rank among equals, where nothing runs.
+
+    None where these are the best ones. All that is wanted is most, one is more than none.
+    """
+    if any(_runs_or_rests(course) for course in courses):
         return None
     turns = [course.turn for course in courses]
+    whole = [turn.scale.desired * turn.planned.capacity for turn in turns]
+    most, found = min(_parts_placed([course.growth for course in courses], whole, free)), None
+    if most >= 1.0:
+        return None
     for wishes in _smaller(turns, free):
-        others = replan(turns, wishes)
-        if others is not None and _fit(map(_first, others), free):
-            return others
-    return None
+        tried = replan(turns, wishes)
+        part = 0.0 if tried is None else min(_parts_placed(list(map(_all, tried)), whole, free))
+        if part > most:
+            most, found = part, tried
+        if most >= 1.0:
+            break
+    return found
 
 
 def _runs_or_rests(course: Course) -> bool:
@@ -92,8 +103,25 @@ def as_moves_know_them(turns: Sequence[Turn], replan: Replan) -> Sequence[Turn]:
 
 
 def new_shapes_fit(turns: Iterable[Turn], free: FreeMap, more: Sequence[Hold] = NOTHING) -> bool:
-    """Whether each pool that changes its shape has a place for one replica of it, if `more` were free too."""
-    return _fit(map(_first, filter(_changes, turns)), free, more)
+    """Whether each pool that changes its shape has a place for one replica of it, if `more` were free too.
+
+    And in the end, when those of the old shape have gone, for as many as serve no less than it does now.
+    """
+    changing = list(filter(_changes, turns))
+    if not _fit(map(_first, changing), free, more):
+        return False
+    return _fit(
+        [_first(turn) for turn in changing for _ in range(_as_many_as_serve_now(turn))], free, _own(changing, free)
+    )
+
+
+def _as_many_as_serve_now(turn: Turn) -> int:
+    """Replicas of its new shape, and no more than there shall be."""
+    before, now = turn.planned.pool.status.plan, turn.planned.plan.prediction.capacity
+    if before is None or now <= 0:
+        return 1
+    serving = len(turn.survivors.replicas) * before.prediction.capacity / now
+    return max(1, min(turn.scale.desired, math.ceil(serving)))
 
 
 def _is_handed_over(turns: Iterable[Turn]) -> bool:
@@ -126,6 +154,42 @@ def _first(turn: Turn) -> Growth:
     return Growth(turn.planned, turn.scale.desired, [], 1, 0)
 
 
+def _all(turn: Turn) -> Growth:
+    """As many replicas as there shall be."""
+    return Growth(turn.planned, turn.scale.desired, [], turn.scale.desired, 0)
+
+
+def _parts_placed(
+    growths: Sequence[Growth], whole: Sequence[float], free: FreeMap, more: Sequence[Hold] = NOTHING
+) -> list[float]:
+    """Of each what has a place beside the others, if `more` were free too, over all that it misses.
+
+    Or over as many as serve `whole` requests/s, where more replicas than that are not allowed.
+    """
+    placed = [0] * len(growths)
+    with free.supposing():
+        free.suppose_gone(more)
+        while (behind := _furthest_behind(growths, placed)) is not None:
+            found = place(growths[behind], free, ALONE)
+            if not isinstance(found, Slot):
+                break
+            suppose_placed(growths[behind], found, free)
+            placed[behind] += 1
+    return [count / _wanted(growth, rate) for count, growth, rate in zip(placed, growths, whole, strict=True)]
+
+
+def _wanted(growth: Growth, rate: float) -> float:
+    """Replicas that serve that rate, and no fewer than it misses."""
+    capacity = growth.planned.capacity
+    return max(1.0, growth.missing, rate // capacity if capacity > 0 else 0.0)
+
+
+def _furthest_behind(growths: Sequence[Growth], placed: Sequence[int]) -> int | None:
+    """None once all have what they miss."""
+    short = [index for index, growth in enumerate(growths) if placed[index] < growth.missing]
+    return min(short, key=lambda index: placed[index] / growths[index].missing, default=None)
+
+
 def _fit(growths: Iterable[Growth], free: FreeMap, more: Sequence[Hold] = NOTHING) -> bool:
     """Whether all of them together have a place for one more replica, if `more` were free too."""
     with free.supposing():
@@ -140,10 +204,14 @@ def _fit(growths: Iterable[Growth], free: FreeMap, more: Sequence[Hold] = NOTHIN
 
 def _given_up(turns: Iterable[Turn], free: FreeMap) -> list[Hold]:
     """What the pools themselves hold, where their rollouts may make replicas unavailable."""
+    return _own((each for each in turns if limits_of(each.planned.spec.rollout, each.scale.desired).unavailable), free)
+
+
+def _own(turns: Iterable[Turn], free: FreeMap) -> list[Hold]:
+    """What the replicas of the pools hold."""
     return [
         hold
         for turn in turns
-        if limits_of(turn.planned.spec.rollout, turn.scale.desired).unavailable >= 1
         for replica in turn.survivors.replicas
         for hold in held_by(turn.planned.pool, replica.pods, free.fabric)
     ]
@@ -156,5 +224,7 @@ def _serves(candidate: Candidate) -> bool:
 
 def _would_be_better(turn: Turn) -> Explanation:
     plan = turn.planned.plan
-    message = f"{plan.shape} would be better, but nothing has room for it: {plan.verdict.message}"
+    message = (
+        f"{plan.shape} would be better, but nothing has room for {turn.scale.desired} of it: {plan.verdict.message}"
+    )
     return Explanation(Reason.HolesTooSmall, message)

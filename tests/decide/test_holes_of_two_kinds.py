@@ -1,0 +1,76 @@
+"""A pool goes where all of what it wants has a place, not where the first of it has the cheapest."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tests.decide.world import World, pool, pool_spec
+from tests.fabric.cluster import board, rack
+from weft.domain.spec import PlacementSpec, PoolSpec, RolloutSpec, ScalingSpec, ShapePins
+from weft.domain.workload import Slo, Workload
+
+if TYPE_CHECKING:
+    from weft.domain.cluster import NodeRecord
+
+CLIQUE = "7b968a6d-c8aa-45e1-9e07-e1e51be99c31.1"
+
+
+def wide_spec() -> PoolSpec:
+    """A pool of many replicas whose shape is left open, and which may not be without any of them."""
+    spec = pool_spec(1, ScalingSpec(max_replicas=64, headroom=0.0), rollout=RolloutSpec(max_surge=1, max_unavailable=0))
+    load = Workload(100.0, input_tokens=4000, output_tokens=100, input_tokens_p95=8000, output_tokens_p95=200)
+    return replace(spec, shape=ShapePins(), placement=PlacementSpec(), workload=load, slo=Slo(tpot=((95, 0.05),)))
+
+
+def run_on(nodes: list[NodeRecord]) -> World:
+    world = World.of(nodes, pool("chat", wide_spec()))
+    world.turn(8)
+    return world
+
+
+def kind_of(world: World) -> str:
+    plan = world.status("chat").plan
+    assert plan is not None
+    return plan.shape.accelerator
+
+
+def boards(count: int) -> list[NodeRecord]:
+    return [board(f"b-{index}") for index in range(count)]
+
+
+FEW = rack(CLIQUE)[:1]  # four of the seven places that are wanted
+
+
+def test_a_kind_without_enough_places_is_left_for_one_that_has_them() -> None:
+    assert kind_of(run_on([*rack(CLIQUE), *boards(4)])) == "GB200"
+    world = run_on([*FEW, *boards(4)])
+    assert kind_of(world) == "H200"
+    assert world.serving("chat") == world.status("chat").desired_replicas
+    status, reason, message = world.condition("chat", "Planned")
+    assert (status, reason) == ("True", "HolesTooSmall")
+    assert "GB200" in message
+
+
+def test_it_stays_there_while_the_cheaper_one_has_a_place_for_a_few() -> None:
+    world = run_on([*FEW, *boards(4)])
+    running = set(world.pods)
+    world.turn(20)
+    assert kind_of(world) == "H200"
+    assert set(world.pods) == running
+
+
+def test_it_comes_back_without_a_gap_once_the_cheaper_one_has_places_for_all() -> None:
+    world = run_on([*FEW, *boards(4)])
+    wanted = world.serving("chat")
+    world.nodes += rack(CLIQUE)[1:]
+    for _ in range(60):
+        world.turn()
+        assert world.serving("chat") >= min(wanted, world.status("chat").desired_replicas)
+    assert kind_of(world) == "GB200"
+    assert world.condition("chat", "Placed")[0] == "True"
+
+
+def test_of_kinds_that_are_all_too_few_the_one_that_serves_most_is_taken() -> None:
+    assert kind_of(run_on([*FEW, board("b-0", 2)])) == "GB200"
+    assert kind_of(run_on([*FEW, *boards(1), board("b-9", 4)])) == "H200"
