@@ -220,6 +220,34 @@ def test_where_the_other_form_is_cheaper_it_is_exported(tmp_path: Path) -> None:
     assert weft("plan", "-f", str(file)).code == 0
 
 
+def crowded(tmp_path: Path, kind: str, most: int, rate: int) -> str:
+    """DeepSeek V3 for more than few replicas serve."""
+    body = split() if kind == "PDSplit" else pool()
+    load = {"requestsPerSecond": rate, "inputTokens": {"mean": 2000}, "outputTokens": {"mean": 500}}
+    slo = {"ttft": {"p95": "3s"}, "tpot": {"p95": "50ms"}}
+    body["spec"] = {"model": {"id": "deepseek-ai/DeepSeek-V3"}, "workload": load, "slo": slo}
+    body["spec"] |= {"placement": {"accelerators": ["GB200"]}, "scaling": {"maxReplicas": most}}
+    return written(tmp_path / "asked.yaml", body)
+
+
+@pytest.mark.parametrize("kind", ["InferencePool", "PDSplit"])
+def test_the_form_that_serves_the_whole_rate_is_exported_though_the_other_costs_less(tmp_path: Path, kind: str) -> None:
+    asked, file = crowded(tmp_path, kind, 2, 200), tmp_path / "out.yaml"
+    ending = weft("plan", "-f", asked, "--export", str(file), "-o", "json")
+    (planned,) = json.loads(ending.out)
+    assert yaml.safe_load(file.read_text())["kind"] == "PDSplit"
+    if kind == "InferencePool":
+        found = planned["pools"][0]["study"]
+        assert found["otherForm"]["cost"] > found["bill"]["cost"]
+        assert (
+            f"as PDSplit, not InferencePool: that serves all, and not {found['bill']['served']:.0%}" in ending.sentence
+        )
+    else:
+        assert planned["otherForm"]["cost"] < planned["cost"]
+        less = f"and serve {planned['otherForm']['served']:.0%} of the rate, as more replicas are not allowed: "
+        assert less in weft("plan", "-f", asked).out
+
+
 @pytest.mark.parametrize("rate", [20, 24, 27, 30])
 def test_a_split_is_exported_as_a_pool_unless_that_costs_a_tenth_more(tmp_path: Path, rate: int) -> None:
     """What is simpler goes first, and whoever asked for the other kind is told: cheaper, as much, dearer, too dear."""

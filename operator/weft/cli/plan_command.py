@@ -14,7 +14,7 @@ from weft.cli.plan_page import Beside, as_data, as_page, is_a_yes
 from weft.cli.planning import plan_all, the_resources
 from weft.cli.plotting import file_ending, write_plot
 from weft.cli.strict_yaml import as_yaml
-from weft.cli.study import OtherForm, Study, domains, other_form, studied, whole_cost
+from weft.cli.study import OtherForm, Study, domains, other_form, studied, whole_cost, whole_served
 from weft.cli.study_page import Money, breakdown_page
 from weft.cli.terminal import Format, console, print_data, remark, show, working
 from weft.cli.terminal_plot import terminal_plot
@@ -22,7 +22,7 @@ from weft.cli.whole_files import refuse_unwritable, write_whole
 from weft.domain.figures import digits
 from weft.domain.workload import Role
 from weft.placement import left_out
-from weft.shaping.ranking import SIMPLER_WITHIN
+from weft.shaping.ranking import ENOUGH, SIMPLER_WITHIN, part
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from weft.cli.world import World
 
 CHART_COLUMNS, CHART_LINES = 110, 28
+_ROUNDING = 1e-9
 _ASSUMED = "no --fabric and no --context: planned for an empty cluster with all accelerators"
 
 
@@ -132,22 +133,32 @@ def _export(file: Path, told: Sequence[Told], documents: list[dict[str, Any]], w
 
 
 def _why_the_other(told: Told, other: OtherForm, asked: str) -> str:
-    cost = whole_cost(told.studies.values())
+    cost, served = whole_cost(told.studies.values()), whole_served(told.studies.values())
     then, now = digits(other.cost), digits(cost)
+    if other.served - served > _ROUNDING:
+        return f"{other.name}, not {asked}: that serves {_share(other.served)}, and not {part(served)} of the rate"
     cheaper = other.cost < cost and then != now
     why = "" if cheaper else f", and within {SIMPLER_WITHIN - 1:.0%} a pool is simpler"
     return f"{other.name}, not {asked}: that costs {then} instead of {now}{why}"
 
 
+def _share(served: float) -> str:
+    return "all" if served >= ENOUGH else part(served)
+
+
 def _recommendation(told: Told, body: dict[str, Any]) -> dict[str, Any]:
-    """The cheaper form; within 10 % the aggregated one, which is simpler."""
+    """The form that serves more, of equals the cheaper one; within 10 % the aggregated one, which is simpler."""
     plans = [study.plan for study in told.studies.values()]
     if not plans:
         raise CommandFailure(f"nothing to export: {told.planned.title} has no plan")
-    other = told.form
-    cost = whole_cost(told.studies.values())
-    if len(plans) > 1:
-        pooled = other is not None and other.told.cost <= cost * SIMPLER_WITHIN
-        return exported_pool(body, other.plans[0]) if other and pooled else exported_split(body, plans[0], plans[1])
-    apart = other is not None and other.told.cost * SIMPLER_WITHIN < cost
-    return exported_split(body, *other.plans) if other and apart else exported_pool(body, plans[0])
+    other = told.form if told.form is not None and _is_better(told.form.told, told) else None
+    plans = plans if other is None else list(other.plans)
+    return exported_pool(body, plans[0]) if len(plans) == 1 else exported_split(body, plans[0], plans[1])
+
+
+def _is_better(other: OtherForm, told: Told) -> bool:
+    studies = told.studies.values()
+    cost, more = whole_cost(studies), other.served - whole_served(studies)
+    if abs(more) > _ROUNDING:
+        return more > 0
+    return other.cost <= cost * SIMPLER_WITHIN if len(studies) > 1 else other.cost * SIMPLER_WITHIN < cost

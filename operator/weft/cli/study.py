@@ -43,15 +43,17 @@ class Bill:
     cost: float
     per_million_tokens: float
     per_million_output_tokens: float
+    served: float = 1.0  # of the declared rate, by as many replicas as are allowed
 
 
 @dataclass(frozen=True, slots=True)
 class OtherForm:
-    """The same workload served the other way: `shapes` in words, and what it costs; None where it cannot be."""
+    """The same workload served the other way: `shapes` in words, what it costs, and the part of the rate it serves."""
 
     name: str
     shapes: str
     cost: float
+    served: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,7 @@ class OtherEngine:
     gpus: int
     cost: float
     meets_slo: bool
+    served: float = 1.0  # of the rate
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +139,11 @@ def whole_cost(studies: Collection[Study]) -> float:
     return sum(study.bill.cost for study in studies)
 
 
+def whole_served(studies: Collection[Study]) -> float:
+    """The part of the declared rate that a resource serves: that of the half which serves less."""
+    return min((study.bill.served for study in studies), default=1.0)
+
+
 def billed(plan: Plan, request: ShapeRequest, catalog: Catalog) -> Bill:
     """What the declared rate takes of a plan's replicas; per token of what they serve of it."""
     workload, capacity = request.workload, plan.prediction.capacity
@@ -143,13 +151,15 @@ def billed(plan: Plan, request: ShapeRequest, catalog: Catalog) -> Bill:
     replicas = scaling.running(workload.requests_per_second, capacity, shape.gpus, shape.pods)
     gpus = replicas * shape.gpus
     cost = gpus * catalog.accelerator(plan.shape.accelerator).cost
-    served = min(workload.requests_per_second, replicas * capacity) * _SECONDS_PER_HOUR / _PER_MILLION
+    rate = min(workload.requests_per_second, replicas * capacity)
+    served = rate * _SECONDS_PER_HOUR / _PER_MILLION
+    part = rate / workload.requests_per_second if workload.requests_per_second > 0 else 1.0
     tokens = {
         Role.Aggregated: workload.input_tokens + workload.output_tokens,
         Role.Prefill: workload.input_tokens,
         Role.Decode: workload.output_tokens,
     }[request.spec.role]
-    return Bill(replicas, gpus, cost, _per(cost, served * tokens), _per(cost, served * workload.output_tokens))
+    return Bill(replicas, gpus, cost, _per(cost, served * tokens), _per(cost, served * workload.output_tokens), part)
 
 
 def _per(cost: float, millions: float) -> float:
@@ -168,7 +178,7 @@ def _other_engines(request: ShapeRequest, catalog: Catalog) -> tuple[OtherEngine
         if chosen is not None:
             scored = chosen.scored
             gpus = scored.replicas * scored.shape.gpus
-            found.append(OtherEngine(engine, scored.shape, gpus, scored.cost, scored.meets_slo))
+            found.append(OtherEngine(engine, scored.shape, gpus, scored.cost, scored.meets_slo, scored.served))
     return tuple(found)
 
 
@@ -189,7 +199,8 @@ def _as_a_pool(request: ShapeRequest, catalog: Catalog) -> Form | None:
     if found is None or not found.scored.meets_slo:
         return None
     bill = billed(found.plan, aggregated, catalog)
-    return Form(OtherForm("InferencePool", f"{bill.replicas} x {found.plan.shape}", bill.cost), (found.plan,))
+    told = OtherForm("InferencePool", f"{bill.replicas} x {found.plan.shape}", bill.cost, bill.served)
+    return Form(told, (found.plan,))
 
 
 def _as_a_split(request: ShapeRequest, catalog: Catalog) -> Form | None:
@@ -205,7 +216,8 @@ def _as_a_split(request: ShapeRequest, catalog: Catalog) -> Form | None:
         return None
     bills = [billed(plan, half, catalog) for plan, half in zip(plans, halves, strict=True)]
     words = f"prefill {bills[0].replicas} x {plans[0].shape}, decode {bills[1].replicas} x {plans[1].shape}"
-    return Form(OtherForm("PDSplit", words, sum(bill.cost for bill in bills)), plans)
+    served = min(bill.served for bill in bills)
+    return Form(OtherForm("PDSplit", words, sum(bill.cost for bill in bills), served), plans)
 
 
 def domains(study: Study, catalog: Catalog) -> tuple[tuple[DomainStep, ...], int | None]:

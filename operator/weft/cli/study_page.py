@@ -16,6 +16,7 @@ from weft.domain.figures import counted, digits, request_rate, seconds
 from weft.domain.reasons import Reason
 from weft.domain.spec import ScalingMode
 from weft.domain.units import duration
+from weft.shaping.ranking import ENOUGH, part
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -118,7 +119,7 @@ def _engine(study: Study, other: OtherEngine) -> str:
     if not other.meets_slo:
         return f"{other.engine.value} has no shape that meets the SLO (Auto does not choose it)"
     cost = _instead_of(other.cost, study.bill.cost)
-    return f"{other.engine.value} would cost {cost}: {other.shape} (Auto does not choose it)"
+    return f"{other.engine.value} would cost {cost}{_of_less(other.served)}: {other.shape} (Auto does not choose it)"
 
 
 def _instead_of(other: float, planned: float) -> str:
@@ -132,7 +133,12 @@ def other_way(studies: Collection[Study], form: OtherForm | None) -> tuple[str, 
     if form is None or any(study.plan.verdict.reason is Reason.BestEffort for study in studies):
         return ()
     cost = _instead_of(form.cost, whole_cost(studies))
-    return (f"as {_article(form.name)} it would cost {cost}: {form.shapes}",)
+    return (f"as {_article(form.name)} it would cost {cost}{_of_less(form.served)}: {form.shapes}",)
+
+
+def _of_less(served: float) -> str:
+    """What is to be said of a way that serves a part of the rate only."""
+    return "" if served >= ENOUGH else f" and serve {part(served)} of the rate, as more replicas are not allowed"
 
 
 def breakdown_page(study: Study, steps: tuple[DomainStep, ...], useful: int | None) -> RenderableType:

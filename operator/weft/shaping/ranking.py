@@ -28,7 +28,7 @@ BEST_EFFORT_SLACK = 1.5
 LEAST_OF_PLANNED = 0.5
 HELPS = 0.5  # log latency per log rate: a tenth fewer requests shorten a latency by a twentieth
 BUSY = 0.3  # of the time that prompts fill: below, first tokens are late for long prompts, and not for want of replicas
-_ENOUGH = 1.0 - 1e-9
+ENOUGH = 1.0 - 1e-9  # of the rate, but for rounding
 _NO_TOKENS = Percentiles(0.0, 0.0, 0.0, 0.0, 0.0)
 
 
@@ -57,7 +57,7 @@ class Scored:
     @property
     def serves_all(self) -> bool:
         """Whether the allowed number serves the whole rate."""
-        return self.served >= _ENOUGH
+        return self.served >= ENOUGH
 
     @property
     def cost(self) -> float:
