@@ -29,8 +29,8 @@ def run_on(nodes: list[NodeRecord]) -> World:
     return world
 
 
-def kind_of(world: World) -> str:
-    plan = world.status("chat").plan
+def kind_of(world: World, name: str = "chat") -> str:
+    plan = world.status(name).plan
     assert plan is not None
     return plan.shape.accelerator
 
@@ -74,3 +74,11 @@ def test_it_comes_back_without_a_gap_once_the_cheaper_one_has_places_for_all() -
 def test_of_kinds_that_are_all_too_few_the_one_that_serves_most_is_taken() -> None:
     assert kind_of(run_on([*FEW, board("b-0", 2)])) == "GB200"
     assert kind_of(run_on([*FEW, *boards(1), board("b-9", 4)])) == "H200"
+
+
+def test_pools_that_are_new_in_one_pass_do_not_count_on_the_same_holes() -> None:
+    world = World.of([*rack(CLIQUE)[:2], *boards(4)], pool("a", wide_spec()), pool("b", wide_spec()))
+    world.turn(8)
+    for name in ("a", "b"):
+        assert world.serving(name) == world.status(name).desired_replicas
+    assert {kind_of(world, "a"), kind_of(world, "b")} == {"GB200", "H200"}

@@ -38,12 +38,10 @@ class Replan(Protocol):
 
 
 def shapes_with_a_place(courses: Sequence[Course], free: FreeMap, replan: Replan) -> list[Turn] | None:
-    """The turns in the shapes of which most have a place, first in rank among equals, where nothing runs.
+    """The turns, of pools that run nothing, in the shapes of which most have a place, first in rank among equals.
 
     None where these are the best ones. All that is wanted is most, one is more than none.
     """
-    if any(_runs_or_rests(course) for course in courses):
-        return None
     turns = [course.turn for course in courses]
     whole = [turn.scale.desired * turn.planned.capacity for turn in turns]
     most, found = min(_parts_placed([course.growth for course in courses], whole, free)), None
@@ -57,6 +55,16 @@ def shapes_with_a_place(courses: Sequence[Course], free: FreeMap, replan: Replan
         if most >= 1.0:
             break
     return found
+
+
+def suppose_all_placed(courses: Sequence[Course], instead: Sequence[Turn] | None, free: FreeMap) -> None:
+    """Count as taken what the pools would take, in these other shapes if there are some."""
+    _place_in_turn([course.growth for course in courses] if instead is None else list(map(_all, instead)), free)
+
+
+def run_nothing(courses: Iterable[Course]) -> bool:
+    """Whether the pool, or both halves of a split, have no replica, want one, and look for its place themselves."""
+    return not any(map(_runs_or_rests, courses))
 
 
 def _runs_or_rests(course: Course) -> bool:
@@ -166,16 +174,22 @@ def _parts_placed(
 
     Or over as many as serve `whole` requests/s, where more replicas than that are not allowed.
     """
-    placed = [0] * len(growths)
     with free.supposing():
         free.suppose_gone(more)
-        while (behind := _furthest_behind(growths, placed)) is not None:
-            found = place(growths[behind], free, ALONE)
-            if not isinstance(found, Slot):
-                break
-            suppose_placed(growths[behind], found, free)
-            placed[behind] += 1
+        placed = _place_in_turn(growths, free)
     return [count / _wanted(growth, rate) for count, growth, rate in zip(placed, growths, whole, strict=True)]
+
+
+def _place_in_turn(growths: Sequence[Growth], free: FreeMap) -> list[int]:
+    """How many each has a place for, always the one that is furthest behind, until one has none."""
+    placed = [0] * len(growths)
+    while (behind := _furthest_behind(growths, placed)) is not None:
+        found = place(growths[behind], free, ALONE)
+        if not isinstance(found, Slot):
+            break
+        suppose_placed(growths[behind], found, free)
+        placed[behind] += 1
+    return placed
 
 
 def _wanted(growth: Growth, rate: float) -> float:
@@ -208,12 +222,13 @@ def _given_up(turns: Iterable[Turn], free: FreeMap) -> list[Hold]:
 
 
 def _own(turns: Iterable[Turn], free: FreeMap) -> list[Hold]:
-    """What the replicas of the pools hold."""
+    """What the replicas of the pools hold, but for what leaves already: `place` counts on that."""
     return [
         hold
         for turn in turns
         for replica in turn.survivors.replicas
         for hold in held_by(turn.planned.pool, replica.pods, free.fabric)
+        if hold not in free.vacated(hold.holder)
     ]
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from weft.decide.budgets import PROMISED_SECONDS
 from weft.decide.growth import behind, explain_again, grow
-from weft.decide.holes import as_moves_know_them, shapes_with_a_place
+from weft.decide.holes import as_moves_know_them, run_nothing, shapes_with_a_place, suppose_all_placed
 from weft.decide.making_room import make_room, say_what_is_awaited, say_who_fits_in_place
 from weft.decide.moving import Moves, moves_under_way
 from weft.decide.need import needed_now
@@ -85,7 +85,9 @@ def _moves(units: Sequence[Sequence[Turn]], free: FreeMap, replan: Replan) -> Mo
 def _grow_side_by_side(peers: Sequence[list[Course]], courses: _Courses, start: Start) -> None:
     """Units of one priority, which also keep what lower ones are leaving already."""
     wanting = [together for together in peers if _wants_more(together)]
-    in_rounds([_Rising(together, start) for together in wanting])
+    rising = [_Rising(together, start) for together in wanting]
+    _look_for_shapes([each for each in rising if each.runs_nothing], start)
+    in_rounds(rising)
     for together in wanting:
         if needed := places_needed(together, start.now - PROMISED_SECONDS):
             keep_what_leaves(needed, courses, start.free, start.now)
@@ -93,13 +95,22 @@ def _grow_side_by_side(peers: Sequence[list[Course]], courses: _Courses, start: 
         keep_room(peers, courses, start)
 
 
+def _look_for_shapes(new: Sequence[_Rising], start: Start) -> None:
+    """Shapes that have a place beside what those before would take: a hole is one pool's, not everybody's."""
+    with start.free.supposing():
+        for each in new:
+            each.fitting = shapes_with_a_place(each.together, start.free, start.replan)
+            if each is not new[-1]:
+                suppose_all_placed(each.together, each.fitting, start.free)
+
+
 @dataclass(slots=True)
 class _Rising:
-    """One unit that takes turns at what is free. Before its first it may change to a shape that has a place."""
+    """One unit that takes turns at what is free, before its first in the shapes that are `fitting`, if there are."""
 
     together: list[Course]
     start: Start
-    looked: bool = False
+    fitting: list[Turn] | None = None
 
     @property
     def fill(self) -> Fill:
@@ -113,14 +124,17 @@ class _Rising:
 
     def advance(self) -> bool:
         """Place one replica, and keep its spares."""
-        if not self.looked:
-            self.looked = True
-            fitting = None if self._is_bound else shapes_with_a_place(self.together, self.start.free, self.start.replan)
-            if fitting is not None:
-                self.together[:] = set_out_anew(fitting, self.together, self.start)
+        if self.fitting is not None:
+            self.together[:] = set_out_anew(self.fitting, self.together, self.start)
+            self.fitting = None
         goes_on = grow(self._growths(), self.start.free, self.start.now)
         keep_spares(self._growths(), self.start.free)
         return goes_on
+
+    @property
+    def runs_nothing(self) -> bool:
+        """Whether it may take any shape, and none is bound to an NVLink domain that was planned for it."""
+        return not self._is_bound and run_nothing(self.together)
 
     @property
     def _is_bound(self) -> bool:
