@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     Series = tuple[dict[str, str], list[tuple[float, float]]]
 
 RUNNING, TTFT = "vllm:num_requests_running", "vllm:time_to_first_token_seconds"
-TARGET = Target("a", "team", "pod-a", "10.0.0.1", 8000, "/metrics", (RUNNING, TTFT))
+PROCESS = "process_cpu_seconds_total"
+TARGET = Target("a", "team", "pod-a", "10.0.0.1", 8000, "/metrics", (RUNNING, TTFT, PROCESS))
 NOW = 1000.0
 
 
@@ -133,6 +134,20 @@ class TestScrapedTwice:
             series(RUNNING, [(915.0, 40.0)], instance="10.0.0.9:8000"),
         ]
         assert await self.growth(executor, series(f"{TTFT}_count", list(self.COUNT)), *gone) == 60.0
+
+
+class TestAProcessBesideTheEngine:
+    """A proxy in the pod, which tells of its own processor time."""
+
+    BESIDE = series(PROCESS, [(970.0, 1.0), (985.0, 2.0), (1000.0, 3.0)], instance="10.0.0.1:4191")
+
+    async def test_is_not_the_engine(self, executor: ThreadPoolExecutor) -> None:
+        assert await answered(executor, [self.BESIDE]) is None
+
+    async def test_does_not_make_an_engine_that_is_scraped_no_more_fresh(self, executor: ThreadPoolExecutor) -> None:
+        history = await answered(executor, [self.BESIDE, series(RUNNING, [(900.0, 3.0)])])
+        assert history is not None
+        assert (history.age_seconds, history.has(PROCESS)) == (100.0, False)
 
 
 @pytest.mark.parametrize(

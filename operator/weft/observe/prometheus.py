@@ -37,6 +37,8 @@ PODS_PER_QUERY = 50  # keeps the query far below the usual 8 KiB of a URL
 # What tells the jobs, addresses and servers apart that samples of one pod come from: the last two of pairs of servers.
 SCRAPER_LABELS = ("job", "instance", "prometheus", "prometheus_replica", "replica")
 
+# What clients of Prometheus tell of any process, as of one that runs beside an engine in its pod.
+_OF_ANY_PROCESS = "process_"
 _METRIC_NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 _REPLICA = "[0-9a-f]{5}-[0-9]+-[0-9]+"  # of the name of a pod, behind the pool's
 _DNS_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
@@ -98,7 +100,8 @@ class PrometheusSource:
                     scraper = tuple(tags.get(label, "") for label in SCRAPER_LABELS)
                     lines, key = told[uid][scraper], series_key(names.get(stored, stored), tags)
                     lines[key] = _in_order(lines.get(key, ()), samples)
-        known = {uid: _of_one_scraper(found) for uid, found in told.items()}
+        engines = {uid: _of_engines(found) for uid, found in told.items()}
+        known = {uid: _of_one_scraper(found) for uid, found in engines.items() if found}
         self._check_order(at for series in known.values() for samples in series.values() for at, _ in samples[-1:])
         return {uid: History(now, series, Origin.Prometheus) for uid, series in known.items()}
 
@@ -174,6 +177,15 @@ def _checked(pattern: re.Pattern[str], text: str) -> str:
     if not pattern.fullmatch(text):
         raise Bug(Reason.MetricsMissing, f"{text!r} cannot be part of a query")
     return text
+
+
+def _of_engines(found: Mapping[Scraper, Lines]) -> dict[Scraper, Lines]:
+    """Without the scrapers of what tells no more than that it is a process."""
+    return {
+        scraper: lines
+        for scraper, lines in found.items()
+        if not all(name.startswith(_OF_ANY_PROCESS) for name, _ in lines)
+    }
 
 
 def _of_one_scraper(found: Mapping[Scraper, Lines]) -> Lines:
