@@ -112,6 +112,30 @@ def test_a_latency_has_the_percentiles_of_a_log_normal_one_above_its_least() -> 
     assert Latency(2.0, 0.0).at(99) == 2.0
 
 
+@given(
+    st.sampled_from(PERCENTILES[1:]),
+    st.floats(1e-6, 10.0),
+    st.floats(1e-12, 100.0),
+    st.floats(1.0, 1e4),
+    st.floats(1.0, 1e4),
+)
+def test_a_tail_grows_with_the_mean_and_with_the_variance(
+    percentile: int, mean: float, variance: float, longer: float, wider: float
+) -> None:
+    """A seat that hardly anybody waits for has a variance far above its mean; less load makes it no shorter for that.
+
+    Never longer than Markov allows: a hundredth of all cannot take longer than a hundred times the mean.
+    """
+    found = Latency(mean, variance).at(percentile)
+    assert mean * (1 - 1e-9) <= Latency(mean, 1e9 * mean**2).at(percentile) <= mean / (1 - percentile / 100)
+    assert found <= Latency(mean, wider * variance).at(percentile) * (1 + 1e-9)
+    assert found <= Latency(longer * mean, variance).at(percentile) * (1 + 1e-9)
+
+
+def test_the_median_falls_as_the_variance_grows() -> None:
+    assert Latency(1.0, 9.0).at(50) < Latency(1.0, 1.0).at(50) < 1.0
+
+
 @given(MODELS, st.floats(0.001, 0.95), st.floats(1.0, 1.5), st.sampled_from(list(Role)))
 def test_more_requests_never_make_a_percentile_better(
     model: ReplicaModel, load: float, factor: float, role: Role

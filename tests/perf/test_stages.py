@@ -6,7 +6,7 @@ import random
 from dataclasses import replace
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from tests.perf.replicas import Parallel, architecture, replica, workload
@@ -157,13 +157,16 @@ def test_stages_never_give_more_than_their_number_at_the_same_batch_per_gpu(
 def test_stages_never_answer_more_than_their_number_of_requests_at_the_same_batch_per_gpu(
     model: tuple[str, str, Precision, int], count: int, part: float, prompt: float, answer: float
 ) -> None:
-    """At random, with lengths that differ; where prompts would fill more than all the time there is no such rate."""
+    """At random, with lengths that differ; where prompts would fill more than all the time there is no such rate.
+
+    But for 6 %: before stages that have prompts nearly always, all wait in one line, and fewer of them.
+    """
     one, cut = (service(in_stages(model, each), workload(prompt, answer), Role.Aggregated) for each in (1, count))
     batch = part * min(one.seats, cut.seats / count)
     assume(batch > 0)
     reached = cut.at_batch(count * batch)
     if reached.utilisation < 1.0:
-        assert reached.rate <= count * one.at_batch(batch).rate * SLACK
+        assert reached.rate <= count * one.at_batch(batch).rate * (1.06 if reached.utilisation > 0.9 else SLACK)
 
 
 @settings(max_examples=20)
@@ -177,3 +180,57 @@ def test_stages_serve_at_most_their_number_where_the_engine_and_not_memory_bound
     assume(seats(few, prompt, answer) == few.efficiency.sequences * few.shape.data_parallel)
     alone, together = (predict(each, workload(prompt, answer), Slo(), Role.Aggregated).capacity for each in (few, many))
     assert together <= count * alone * 1.004
+
+
+WIDE = replica("DeepSeek-V3", "GB200", Precision.NVFP4, Parallel(tensor=2, data=8, pipeline=2, expert=16))
+IN_LOCKSTEP = st.sampled_from(
+    [
+        WIDE,
+        replica("DeepSeek-V3", "GB200", Precision.NVFP4, Parallel(data=2, pipeline=4, expert=2)),
+        replica("gpt-oss-120b", "H100", Precision.MXFP4, Parallel(data=8, pipeline=2, expert=8)),
+        replica(LLAMA_405B, "B200", Precision.NVFP4, Parallel(tensor=2, pipeline=2)),
+    ]
+)
+
+
+@settings(max_examples=40)
+@example(WIDE, 16_000, 100, 0.5, 1.4)
+@given(IN_LOCKSTEP, st.floats(500, 16_000), st.floats(30, 1000), st.floats(0.05, 0.9), st.floats(1.0, 2.0))
+def test_tokens_come_no_faster_at_a_higher_rate(
+    model: ReplicaModel, prompt: float, answer: float, load: float, factor: float
+) -> None:
+    """However far prompts of all ranks fill the microbatches of a round: those of others join them too."""
+    server = service(model, workload(prompt, answer), Role.Aggregated)
+    top = server.highest * model.shape.data_parallel
+    few, many = (server.at_rate(part * top) for part in (load, min(0.95, load * factor)))
+    assert few is not None
+    assert many is not None
+    assert few.tpot.mean <= many.tpot.mean * 1.004
+    assert few.tpot.at(95) <= many.tpot.at(95) * 1.02
+
+
+@pytest.mark.parametrize("sizes", [Parallel(pipeline=4), Parallel(tensor=2, pipeline=2)])
+def test_a_pipeline_full_of_prompts_serves_nearly_what_it_does_offline(sizes: Parallel) -> None:
+    """As a tensor group does: at its capacity, all stages have a prompt nearly always."""
+    model, group = (replica(LLAMA_70B, "H100", Precision.FP8, each) for each in (sizes, Parallel(tensor=4)))
+
+    def kept(each: ReplicaModel) -> float:
+        served = predict(each, workload(1000, 64), Slo(), Role.Aggregated).capacity
+        return served * 64 / offline_throughput(each, 1000, 64).output_tokens_per_second
+
+    assert 0.8 < kept(model) < 1.0
+    assert kept(model) == pytest.approx(kept(group), rel=0.1)
+
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_a_longer_prompt_is_never_sooner_through_the_stages(count: int) -> None:
+    """One token more than a step holds is a second step, for that token alone."""
+    model = in_stages((LLAMA_70B, "H100", Precision.FP8, 1), count)
+    budget = model.efficiency.batched_tokens
+    lengths = [part * budget for part in (0.5, 0.99, 1.0, 1.01, 1.5, 2.0, 2.01, 3.0)]
+    alone = [workload(each, 100) for each in lengths]
+    even = [replace(each, input_tokens_p95=each.input_tokens) for each in alone]
+    found = [service(model, each, Role.Aggregated).prompts.own(0.0)[0] for each in even]
+    assert found == sorted(found)
+    spread = service(model, workload(0.6 * budget, 100), Role.Aggregated).prompts.own(0.0)[2]
+    assert [seconds for _, seconds in spread] == sorted(seconds for _, seconds in spread)

@@ -6,27 +6,37 @@ would wait anyway; so what is behind it counts by that part of time.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from weft.perf.queueing import Wait, in_line, mean_in_line
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from weft.perf.queueing import Moments
 
 _FIRST_STEP, _MOST_SECANTS, _BALANCED = 0.98, 40, 1e-9
 _STRAIGHT = 1e-3  # of the batch: so near it a secant is as good as any
 
 
-def balanced_rate(batch: float, answer: float, stolen: Moments, step_seconds: float, burstiness: float) -> float:
+def balanced_rate(
+    batch: float, answer: float, stolen_at: Callable[[float], Moments], step_seconds: float, burstiness: float
+) -> float:
     """The rate at which rate x (answer + backlog + batch x prompt) = batch, all on one rank.
 
-    Found from the right, since there is mostly no backlog: by secants, and by halves where one leaves the bounds.
+    What a prompt steals falls as the rate rises, if anything, and slower than the rate: in a pipeline, prompts come
+    beside each other. Found from the right, since there is mostly no backlog: by secants, and by halves where one
+    leaves the bounds, or where prompts would take more than all of the time.
     """
 
     def excess(rate: float) -> float:
+        stolen = stolen_at(rate)
+        if rate * stolen.mean >= 1.0:
+            return math.inf
         return rate * (answer + _behind(rate, stolen, step_seconds, burstiness) + batch * stolen.mean) - batch
 
-    low, last = 0.0, batch / (answer + batch * stolen.mean)
+    low, last = 0.0, batch / (answer + batch * stolen_at(math.inf).mean)
     high, was_over = last, excess(last)
     if was_over <= _BALANCED * batch:
         return last
@@ -34,7 +44,11 @@ def balanced_rate(batch: float, answer: float, stolen: Moments, step_seconds: fl
     for _ in range(_MOST_SECANTS):
         over = excess(rate)
         low, high = (low, rate) if over > 0.0 else (rate, high)
-        following = rate - over * (rate - last) / (over - was_over) if over != was_over else low
+        following = (
+            rate - over * (rate - last) / (over - was_over)
+            if over != was_over and math.isfinite(over - was_over)
+            else low
+        )
         if abs(over) < _STRAIGHT * batch and low <= following <= high:
             return following
         rate, last, was_over = following if low < following < high else (low + high) / 2.0, rate, over

@@ -27,12 +27,20 @@ class Latency:
     least: float = 0.0
 
     def at(self, percentile: int) -> float:
-        """Seconds within which so many percent of the requests stay."""
+        """Seconds within which so many percent of the requests stay.
+
+        A tail is the longest of any log-normal latency of this mean and of at most this variance. One that varies more
+        than `_QUANTILES` has shorter percentiles again, since so much of its mean lies in ever rarer requests; but
+        whoever meets more variance, as by more load, is not answered sooner. The median does fall as variance grows.
+        """
         above = self.mean - self.least
         if above <= 0.0 or self.variance <= 0.0 or math.isinf(self.mean):
             return self.mean
-        spread = math.log1p(self.variance / above**2)
-        return self.least + above * math.exp(_QUANTILES[percentile] * math.sqrt(spread) - spread / 2.0)
+        deviations = _QUANTILES[percentile]
+        spread = math.sqrt(math.log1p(self.variance / above**2))
+        if deviations > 0.0:
+            spread = min(spread, deviations)
+        return self.least + above * math.exp(spread * deviations - spread * spread / 2.0)
 
 
 @made_often

@@ -105,15 +105,18 @@ def prompts(steps: Stepper, inputs: Lengths, prefix_hit: float, together: float 
     new = max(1.0, inputs.mean * (1.0 - hit))
     mean = steps.prefill(new, new * hit / (1.0 - hit), new / budget, together)
     stages = steps.work.stages
-    ways = tuple(_Way(kind.weight, *_through(stages, kind.alone + kind.launch, kind.steps)) for kind in kinds)
-    long = tuple((at, *_through(stages, alone, count)) for at, alone, count in _long(steps, inputs, hit, together))
+    ways = tuple(_Way(kind.weight, *_through(stages, kind.alone + kind.launch, kind.full_steps)) for kind in kinds)
+    long = tuple((at, *_through(stages, alone, full)) for at, alone, full in _long(steps, inputs, hit, together))
     taken = sum(kind.weight * kind.steps for kind in kinds)
     return Prompts(tuple(kinds), ways, budget / new, mean, long, taken)
 
 
-def _through(stages: Stages, seconds: float, steps: float) -> tuple[float, float]:
-    """Seconds of so many steps of one prompt through a pipeline, and how often a step but the last decodes."""
-    return stages.way(steps) * seconds, (steps - 1) / stages.even
+def _through(stages: Stages, seconds: float, full_steps: float) -> tuple[float, float]:
+    """Seconds of so many full steps of one prompt through a pipeline, and how often a step but the last decodes.
+
+    Engines fill steps: the last one has what is left, and no prompt is cut evenly to be sooner through the stages.
+    """
+    return stages.way(full_steps) * seconds, (math.ceil(full_steps) - 1) / stages.even
 
 
 def _prompt(weight: float, alone: StepTime, shared: StepTime, count: int, full: float) -> _Prompt:
@@ -122,12 +125,12 @@ def _prompt(weight: float, alone: StepTime, shared: StepTime, count: int, full: 
     return _Prompt(weight, own, least, alone.launch, count, full, beyond)
 
 
-def _long(steps: Stepper, inputs: Lengths, hit: float, together: float | None) -> Iterator[tuple[int, float, int]]:
-    """Prompts at percentiles of length; all alike where there is but one length."""
-    alike: tuple[float, int] | None = None
+def _long(steps: Stepper, inputs: Lengths, hit: float, together: float | None) -> Iterator[tuple[int, float, float]]:
+    """Prompts at percentiles of length, each with the full steps it takes; all alike where there is but one length."""
+    alike: tuple[float, float] | None = None
     for percentile in PERCENTILES:
         if alike is None or len(inputs.points) > 1:
             new = max(1.0, inputs.at(percentile) * (1.0 - hit))
-            count = math.ceil(new / steps.replica.efficiency.batched_tokens)
-            alike = steps.prefill(new, new * hit / (1.0 - hit), count, together).seconds, count
+            full = new / steps.replica.efficiency.batched_tokens
+            alike = steps.prefill(new, new * hit / (1.0 - hit), math.ceil(full), together).seconds, full
         yield percentile, *alike

@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
 _MOST_ROUNDS, _CLOSE = 60, 1e-3
 _STEEPEST = 0.98  # of the growth of a step with its batch: beyond, the batch would have no steady state
-_PROBE = 0.1  # of the batch, for the slope of a step
 _NO_TIME = 1e-9  # of all time, that prompts leave
 
 
@@ -207,27 +206,49 @@ class Service:
             alone = Company(1.0, 1.0, float(self._ranks))
             return _Load(batch / answer, alone, Moments(0.0, 0.0, 0.0), NO_WAIT)
         pause = whole * -math.expm1(-batch)
-        rate = 0.0 if self._stages.count == 1.0 else balanced_rate(batch, answer, self.apart, whole, self.burstiness)
 
-        def with_company(came: float) -> tuple[float, tuple[Company, Moments]]:
-            nonlocal rate
-            company = self._company(came, rate, pause)
-            stolen = self._cost(company, 0.0)
-            if self.lone is not None:
-                stolen = stolen.met(self._ranks / company.together)
-            rate = balanced_rate(batch, answer, stolen, whole, self.burstiness)
-            return rate * pause / max(_NO_TIME, 1.0 - rate * stolen.mean), (company, stolen)
+        def with_company(came: float) -> tuple[float, tuple[float, Company, Moments]]:
+            fewest = self._company(came)
+            most_stolen = self._stolen(fewest)
 
-        company, stolen = agreed(with_company, batch * pause / answer)
+            def at(rate: float) -> tuple[Company, Moments]:
+                company = self._beside(fewest, rate, pause)
+                return company, most_stolen if company == fewest else self._stolen(company)
+
+            rate = balanced_rate(batch, answer, lambda rate: at(rate)[1], whole, self.burstiness)
+            company, stolen = at(rate)
+            return rate * pause / max(_NO_TIME, 1.0 - rate * stolen.mean), (rate, company, stolen)
+
+        rate, company, stolen = agreed(with_company, batch * pause / answer)
         return _Load(rate, company, stolen, backlog(rate, stolen, whole, self.burstiness))
 
-    def _company(self, came: float, rate: float, pause: float) -> Company:
-        """What comes within a round, or a microbatch's part of it."""
-        count, steps = self._stages.count, self.prompts.steps
-        came = came / count
+    def _company(self, came: float) -> Company:
+        """What comes within a round, or a microbatch's part of it, however long rounds are for other reasons."""
+        came /= self._stages.count
         sharing = prompts_of_a_step(came, self.prompts.per_step)
-        beside = self._stages.beside_at_random(rate * steps / sharing, pause, self.apart.mean) if count > 1.0 else 1.0
-        return Company(sharing, beside, self.steps.work.ranks_together(came * steps / sharing))
+        chance = came * self.prompts.steps / sharing
+        company = Company(sharing, 1.0, self.steps.work.ranks_together(chance))
+        return company._replace(beside=self._stages.beside(chance * self._stages.count * self._times(company)))
+
+    def _beside(self, company: Company, rate: float, pause: float) -> Company:
+        """The same where a pipeline works on as many at a time as come, of ranks in lockstep to any of them.
+
+        Prompts lengthen the rounds in which others join them: by those of many rounds there would be fewer together.
+        """
+        if self._stages.count == 1.0:
+            return company
+        steps = rate * self._times(company) * self.prompts.steps / company.sharing
+        beside = self._stages.beside_at_random(steps, pause, self.apart.mean)
+        return company._replace(beside=max(company.beside, beside))
+
+    def _times(self, company: Company) -> float:
+        """How many steps with prompts a rank meets for each of its own: those of ranks in lockstep are everybody's."""
+        return 1.0 if self.lone is None else self._ranks / company.together
+
+    def _stolen(self, company: Company) -> Moments:
+        """What a prompt takes from decode, and those of other ranks with it."""
+        cost = self._cost(company, 0.0)
+        return cost if self.lone is None else cost.met(self._times(company))
 
     def _cost(self, company: Company, pause: float) -> Moments:
         """Of a prompt's own steps; what experts compute for it and others grows with the ranks that have one."""
@@ -261,11 +282,13 @@ class Service:
     def _swing(self, batch: float, step_seconds: float) -> float:
         """Variance of a decode step over a request's life, by the swing of the batch: B / (1 - e) around its mean.
 
-        e is how much faster than the batch a step grows. Averaged over a life, as long as the batch remembers itself.
+        e is how much faster than the batch a step grows, over as much as the batch swings: stages that begin to wait
+        for each other are a bend. Averaged over a life, as long as the batch remembers itself.
         """
         if batch <= 0.0:
             return 0.0
-        slope = (self._decode(batch * (1.0 + _PROBE) + 1.0).seconds - step_seconds) / (batch * _PROBE)
+        further = math.sqrt(batch)
+        slope = (self._decode(batch + further + 1.0).seconds - step_seconds) / further
         slack = 1.0 - min(_STEEPEST, slope * batch / step_seconds)
         kept = 2.0 * (slack + math.expm1(-slack)) / slack**2
         return slope**2 * batch / slack * (1.0 + self.burstiness / 2.0) * kept

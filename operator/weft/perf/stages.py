@@ -51,9 +51,9 @@ class Stages:
         return self.beside(prompt_steps_per_second * (round_seconds + _JOINED * prompt_seconds))
 
     def way(self, steps: float) -> float:
-        """Of the time that the steps of one prompt take one after the other, what they take through the stages.
+        """Of the time that the full steps of one prompt take one after the other, what they take through the stages.
 
-        The first goes through all of them, and the next is always one stage behind.
+        The first goes through all of them, and the next is always one stage behind; so is the part of one that is last.
         """
         return (1.0 + (max(1.0, steps) - 1.0) / self.even) / max(1.0, steps)
 
