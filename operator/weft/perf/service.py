@@ -210,6 +210,9 @@ class Service:
         def with_company(came: float) -> tuple[float, tuple[float, Company, Moments]]:
             fewest = self._company(came)
             most_stolen = self._stolen(fewest)
+            if self._stages.count == 1.0:
+                rate = balanced_rate(batch, answer, lambda _: most_stolen, whole, self.burstiness)
+                return rate * pause / max(_NO_TIME, 1.0 - rate * most_stolen.mean), (rate, fewest, most_stolen)
 
             def at(rate: float) -> tuple[Company, Moments]:
                 company = self._beside(fewest, rate, pause)
@@ -228,6 +231,8 @@ class Service:
         sharing = prompts_of_a_step(came, self.prompts.per_step)
         chance = came * self.prompts.steps / sharing
         company = Company(sharing, 1.0, self.steps.work.ranks_together(chance))
+        if self._stages.count == 1.0:
+            return company
         return company._replace(beside=self._stages.beside(chance * self._stages.count * self._times(company)))
 
     def _beside(self, company: Company, rate: float, pause: float) -> Company:
@@ -235,8 +240,6 @@ class Service:
 
         Prompts lengthen the rounds in which others join them: by those of many rounds there would be fewer together.
         """
-        if self._stages.count == 1.0:
-            return company
         steps = rate * self._times(company) * self.prompts.steps / company.sharing
         beside = self._stages.beside_at_random(steps, pause, self.apart.mean)
         return company._replace(beside=max(company.beside, beside))
