@@ -167,15 +167,12 @@ def _all(turn: Turn) -> Growth:
     return Growth(turn.planned, turn.scale.desired, [], turn.scale.desired, 0)
 
 
-def _parts_placed(
-    growths: Sequence[Growth], whole: Sequence[float], free: FreeMap, more: Sequence[Hold] = NOTHING
-) -> list[float]:
-    """Of each what has a place beside the others, if `more` were free too, over all that it misses.
+def _parts_placed(growths: Sequence[Growth], whole: Sequence[float], free: FreeMap) -> list[float]:
+    """Of each what has a place beside the others, over all that it misses.
 
     Or over as many as serve `whole` requests/s, where more replicas than that are not allowed.
     """
     with free.supposing():
-        free.suppose_gone(more)
         placed = _place_in_turn(growths, free)
     return [count / _wanted(growth, rate) for count, growth, rate in zip(placed, growths, whole, strict=True)]
 
