@@ -86,7 +86,8 @@ def _grow_side_by_side(peers: Sequence[list[Course]], courses: _Courses, start: 
     """Units of one priority, which also keep what lower ones are leaving already."""
     wanting = [together for together in peers if _wants_more(together)]
     rising = [_Rising(together, start) for together in wanting]
-    _look_for_shapes([each for each in rising if each.runs_nothing], start)
+    if new := [each for each in rising if each.runs_nothing]:
+        _look_for_shapes(new, start)
     in_rounds(rising)
     for together in wanting:
         if needed := places_needed(together, start.now - PROMISED_SECONDS):
