@@ -11,7 +11,7 @@ import pytest
 from typer.main import get_command
 
 from tests.cli.terminal import weft
-from tests.docs.samples import without_figures
+from tests.docs.samples import pattern_of, without_figures, written_anew
 from weft.cli.failure import __doc__ as exit_codes
 from weft.cli.main import app
 from weft.cli.predicting import ADDED, NEEDED
@@ -19,7 +19,8 @@ from weft.cli.simulate_command import POLICIES
 from weft.twin.made_up import SHAPES
 
 REPOSITORY = Path(__file__).parents[2]
-PAGE = (REPOSITORY / "docs" / "cli.md").read_text(encoding="utf-8")
+FILE = REPOSITORY / "docs" / "cli.md"
+PAGE = FILE.read_text(encoding="utf-8")
 SAMPLES = re.findall(r"^```\n\$ weft (.*)\n((?:.*\n)*?)```$", PAGE, flags=re.MULTILINE)
 ALONE = {"plan", "predict", "fabric", "simulate"}
 WITHOUT_A_CLUSTER = [(command, printed) for command, printed in SAMPLES if command.split()[0] in ALONE]
@@ -35,15 +36,15 @@ def beside_the_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.parametrize(("command", "printed"), WITHOUT_A_CLUSTER, ids=[command for command, _ in WITHOUT_A_CLUSTER])
 def test_a_sample_is_what_the_command_prints(command: str, printed: str) -> None:
-    """A line of three dots stands for any lines. After a change, run the command and paste what it prints.
+    """A line of three dots stands for any lines. `WEFT_GOLDEN=write` records what is printed.
 
     Figures of a simulation change with whatever decides or serves, and are not held: its words, rows and columns are.
     """
     out, shown = weft(*shlex.split(command)).out, printed
+    written_anew(FILE, command, shown, out)
     if command.startswith("simulate"):
         out, shown = without_figures(out), without_figures(shown)
-    pattern = "".join(r"(?:.*\n)+?" if line.strip() == "..." else re.escape(f"{line}\n") for line in shown.splitlines())
-    assert re.fullmatch(pattern, out), out
+    assert re.fullmatch(pattern_of(shown), out), out
 
 
 def test_there_are_samples_of_every_command_that_needs_no_cluster() -> None:

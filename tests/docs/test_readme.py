@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.cli.terminal import listed, node, weft, written
-from tests.docs.samples import without_figures
+from tests.docs.samples import without_figures, written_anew
 
 if TYPE_CHECKING:
     import pytest
 
 REPOSITORY = Path(__file__).parents[2]
-README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+FILE = REPOSITORY / "README.md"
+README = FILE.read_text(encoding="utf-8")
 SIMULATED = re.findall(r"^```\n\$ weft (simulate .*)\n((?:.*\n)*?)```$", README, flags=re.MULTILINE)
 
 
@@ -32,10 +33,14 @@ def test_the_table_shows_what_is_decided_for_the_pool_above_it(tmp_path: Path) -
 
 
 def test_the_simulation_is_as_printed_and_meets_its_slo(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its figures change with whatever decides or serves; an example that misses would be no recommendation."""
+    """Its figures change with whatever decides or serves; an example that misses would be no recommendation.
+
+    `WEFT_GOLDEN=write` records what is printed.
+    """
     ((command, shown),) = SIMULATED
     monkeypatch.chdir(REPOSITORY)
     printed = weft(*shlex.split(command)).out
+    written_anew(FILE, command, shown, printed)
     assert without_figures(shown) == without_figures(printed)
     attained = re.search(r"^within the SLO +([0-9.]+) %$", printed, re.MULTILINE)
     assert attained is not None
