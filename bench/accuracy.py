@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bench.fitting.fit import Problem
-from bench.fitting.intervals import combination, faster, measured
+from bench.fitting.intervals import combination, faster, in_a_crowd, measured
 from bench.fitting.left_out import leaving_out, ratios, shares_its_precision
 from bench.fitting.newer import cuts, leaving_newer_out
 from bench.fitting.rows import of_kind, read
@@ -31,6 +31,8 @@ from weft.perf.expected import expected
 from weft.perf.measured import Kind
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from bench.fitting.left_out import Ratios
     from bench.fitting.rows import Row
     from weft.catalog.uncertainty import Spread
@@ -60,7 +62,8 @@ def main() -> None:
 
 def _closed_loop(rows: tuple[Row, ...]) -> dict[str, Any]:
     problem = Problem(rows)
-    everything = problem.latencies(problem.fit(np.ones(len(rows), dtype=bool)))
+    unknowns = problem.fit(np.ones(len(rows), dtype=bool))
+    everything, crowd = problem.latencies(unknowns), in_a_crowd(problem, unknowns)
     within = ratios(problem, everything)
     unseen = leaving_out(problem, [row.architecture for row in rows])
     elsewhere = leaving_out(problem, [row.accelerator for row in rows])
@@ -73,8 +76,8 @@ def _closed_loop(rows: tuple[Row, ...]) -> dict[str, Any]:
         "architecture_left_out_precision_of_its_own": _latency_errors(unseen, ~shared),
         "accelerator_left_out": _latency_errors(elsewhere, np.ones(len(rows), dtype=bool)),
         "one_live_point": _latency_errors(seen_live, known),
-        "interval_of_left_out_architectures": _coverage(problem, unseen, shared),
-        "interval_of_newer_releases": _newer_coverage(problem),
+        "interval_of_left_out_architectures": _coverage(problem, unseen, shared, crowd),
+        "interval_of_newer_releases": _newer_coverage(problem, crowd),
         "choice": asdict(choose(options(problem, everything, _upper_ends(rows)).values())),
         "choice_with_margin": asdict(choose(options(problem, everything, np.full(len(rows), MARGIN)).values())),
     }
@@ -84,19 +87,29 @@ def _latency_errors(off: Ratios, counted: Any) -> dict[str, Any]:  # noqa: ANN40
     return {"tpot": asdict(errors(off.tpot[counted])), "ttft": asdict(errors(off.ttft[counted]))}
 
 
-def _coverage(problem: Problem, off: Ratios, counted: Any) -> dict[str, Any]:  # noqa: ANN401 - an array of booleans
+def _coverage(problem: Problem, off: Ratios, counted: Any, crowd: Any) -> dict[str, Any]:  # noqa: ANN401 - booleans
     """Intervals as if a row's architecture had not been measured."""
     known = load().uncertainty
     spreads = [known.when(row.at.replica.architecture, combination(row), seen=False) for row in problem.rows]
     found = {}
     for name in ("tpot", "ttft"):
-        below, above = (np.array([getattr(spread, side) for spread in spreads]) for side in (f"{name}_below", name))
+        below, above = _ends(spreads, name, crowd)
         inside, width = covered(getattr(off, name)[counted], below[counted], above[counted])
         found[name] = {"covered": inside, "median_high_over_low": width}
     return found
 
 
-def _newer_coverage(problem: Problem) -> dict[str, Any]:
+def _ends(spreads: Sequence[Spread], name: str, crowd: Any) -> tuple[Any, Any]:  # noqa: ANN401 - arrays
+    """Lower and upper ends of intervals; of first tokens as they are with or without a crowd."""
+    names = [f"crowded_{name}" if crowded and name == "ttft" else name for crowded in crowd]
+    below, above = (
+        np.array([getattr(spread, name + side) for spread, name in zip(spreads, names, strict=True)])
+        for side in ("_below", "")
+    )
+    return below, above
+
+
+def _newer_coverage(problem: Problem, crowd: Any) -> dict[str, Any]:  # noqa: ANN401 - booleans
     """Intervals of releases that are newer than all that a fit has seen of their engine, as they are of older ones too.
 
     How much further their fast ends reach is learnt from the other engines alone.
@@ -111,8 +124,8 @@ def _newer_coverage(problem: Problem) -> dict[str, Any]:
     return {
         "rows": int(counted.sum()),
         "faster_than_predicted": round(float((newer.tpot[counted] > 1.0).mean()), 4),
-        "without": _held(newer, plain, counted),
-        "with": _held(newer, reached, counted),
+        "without": _held(newer, plain, counted, crowd),
+        "with": _held(newer, reached, counted, crowd),
     }
 
 
@@ -129,11 +142,11 @@ def _as_of_older(problem: Problem) -> dict[int, Spread]:
     return found
 
 
-def _held(off: Ratios, spreads: list[Spread], counted: Any) -> dict[str, Any]:  # noqa: ANN401 - an array of booleans
+def _held(off: Ratios, spreads: list[Spread], counted: Any, crowd: Any) -> dict[str, Any]:  # noqa: ANN401 - booleans
     """Part of the rows inside, and of those that were faster than any in it."""
     found = {}
     for name in ("tpot", "ttft"):
-        below, above = (np.array([getattr(spread, side) for spread in spreads]) for side in (f"{name}_below", name))
+        below, above = _ends(spreads, name, crowd[counted])
         ratio = getattr(off, name)[counted]
         inside, width = covered(ratio, below, above)
         found[name] = {

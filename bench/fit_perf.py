@@ -15,13 +15,15 @@ import numpy as np
 import yaml
 
 from bench.fitting.fit import Problem
-from bench.fitting.intervals import faster, measured, spreads
+from bench.fitting.intervals import faster, in_a_crowd, measured, spreads
 from bench.fitting.left_out import leaving_out, ratios, shares_its_precision
 from bench.fitting.newer import leaving_newer_out, newest
 from bench.fitting.rows import of_kind, read
 from weft.perf.measured import Kind
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from bench.fitting.fit import Vector
     from bench.fitting.rows import Row
     from weft.perf.closed_loop import Latencies
@@ -34,8 +36,9 @@ HEADER = """\
 #
 # `uncertainty`: near four of five rows lie between the prediction divided by the first number and times the second:
 # `seen` of architectures that were measured on this generation with this engine and precision, `unseen` of those that
-# were left out of the fit. `measured` are the combinations with their architectures. `newest` are releases: of those
-# that come after them, latencies may be shorter by `faster` and output rates higher by as much, if that is more.
+# were left out of the fit; `crowded_ttft` where first tokens take six times as long as a lone user's. `measured`
+# are the combinations with their architectures. `newest` are releases: of those that come after them, latencies may be
+# shorter by `faster` and output rates higher by as much, if that is more.
 #
 #   weights, kv             fraction of HBM bandwidth at which a step reads weights, and the KV cache
 #   matmul, prefill         fraction of peak FLOP/s that large matmuls reach in decode and in prefill
@@ -81,21 +84,21 @@ def _document(problem: Problem, unknowns: Vector) -> dict[str, Any]:
                 "ttft": _median_error(found.ttft, problem.ttft),
             },
         },
-        "uncertainty": _uncertainty(problem, found),
+        "uncertainty": _uncertainty(problem, found, in_a_crowd(problem, unknowns)),
         "coefficients": {
             name: {"base": each.base, **each.factors} for name, each in problem.coefficients(unknowns).items()
         },
     }
 
 
-def _uncertainty(problem: Problem, found: Latencies) -> dict[str, Any]:
+def _uncertainty(problem: Problem, found: Latencies, crowd: NDArray[np.bool_]) -> dict[str, Any]:
     """How far off predictions are of architectures that the fit has seen, and of those that it has not."""
     left_out = leaving_out(problem, [row.architecture for row in problem.rows])
     everything = np.ones(len(problem.rows), dtype=bool)
     newer = leaving_newer_out(problem)
     return {
-        "seen": spreads(problem, ratios(problem, found), everything),
-        "unseen": spreads(problem, left_out, shares_its_precision(problem)),
+        "seen": spreads(problem, ratios(problem, found), everything, crowd),
+        "unseen": spreads(problem, left_out, shares_its_precision(problem), crowd),
         "measured": measured(problem.rows),
         "faster": faster(newer, ~np.isnan(newer.tpot)),
         "newest": newest(problem.rows),

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bench.fitting.fit import Problem
+from weft.catalog.uncertainty import CROWDED
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from bench.fitting.fit import Problem
     from bench.fitting.left_out import Ratios
     from bench.fitting.rows import Row
 
@@ -22,16 +24,35 @@ _ENOUGH = 20  # rows for a spread of their own
 _LEAST = 0.02  # of a prediction, on either side
 
 
-def spreads(problem: Problem, off: Ratios, counted: NDArray[np.bool_]) -> dict[str, Any]:
-    """[below, above] of every latency and rate, by kind of model, and by engine and kind where there is enough."""
-    names = [kinds(row) for row in problem.rows]
-    rows = Counter(chain.from_iterable(each for each, counts in zip(names, counted, strict=True) if counts))
-    found = {}
-    for kind in sorted(rows):
+def spreads(problem: Problem, off: Ratios, counted: NDArray[np.bool_], crowd: NDArray[np.bool_]) -> dict[str, Any]:
+    """[below, above] of every latency and rate, by kind of model, and by engine and kind where there is enough.
+
+    What an engine has too few rows of is as of its kind with all engines, and what a kind has too few of as of all.
+    """
+    names, everything = [kinds(row) for row in problem.rows], np.ones(len(problem.rows), dtype=bool)
+    columns = {
+        "ttft": (off.ttft, ~crowd),
+        "crowded_ttft": (off.ttft, crowd),
+        "tpot": (off.tpot, everything),
+        "output_rate": (off.output_rate, everything),
+    }
+
+    def known(chosen: NDArray[np.bool_]) -> dict[str, list[float]]:
+        enough = {name: chosen & rows for name, (_, rows) in columns.items() if (chosen & rows).sum() >= _ENOUGH}
+        return {name: between(columns[name][0][rows]) for name, rows in enough.items()}
+
+    found = {"": known(counted)}
+    for kind in sorted(set(chain.from_iterable(names)), key=lambda name: (" " in name, name)):
         chosen = counted & np.array([kind in each for each in names])
-        if rows[kind] >= _ENOUGH:
-            found[kind] = {column: between(values[chosen]) for column, values in off._asdict().items()}
-    return found
+        if chosen.sum() >= _ENOUGH:
+            found[kind] = found[""] | found.get(kind.rpartition(" ")[2], {}) | known(chosen)
+    return {kind: {name: [*ends] for name, ends in found[kind].items()} for kind in sorted(found) if kind}
+
+
+def in_a_crowd(problem: Problem, unknowns: Vector) -> NDArray[np.bool_]:
+    """Rows whose first tokens are predicted to come `CROWDED` times as late as those of a lone user."""
+    alone = Problem(tuple(replace(row, at=replace(row.at, users=1.0)) for row in problem.rows))
+    return np.asarray(problem.latencies(unknowns).ttft >= CROWDED * alone.latencies(unknowns).ttft)
 
 
 def kinds(row: Row) -> tuple[str, str]:

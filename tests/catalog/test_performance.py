@@ -169,7 +169,7 @@ def test_every_combination_stays_within_physics(
 
 
 def known_to(factor: float) -> Spread:
-    return Spread(2 * factor, factor, 3 * factor, 1.1 * factor, 1.2 * factor, 1.3 * factor)
+    return Spread(2 * factor, factor, 3 * factor, 1.1 * factor, 1.2 * factor, 1.3 * factor, 4 * factor, 1.4 * factor)
 
 
 DENSE, MIXTURE = architecture("Llama-3.3-70B-Instruct"), architecture("gpt-oss-120b")
@@ -200,6 +200,7 @@ def test_intervals_are_wider_for_what_nobody_measured() -> None:
     assert (far.ttft, far.tpot, far.output_rate) == pytest.approx((3.0**1.5, 1.5**1.5, 4.5**1.5))
     below = (far.ttft_below, far.tpot_below, far.output_rate_below)
     assert below == pytest.approx((1.65**1.5, 1.8**1.5, 1.95**1.5))
+    assert (far.crowded_ttft_below, far.crowded_ttft) == pytest.approx((2.1**1.5, 6.0**1.5))
 
 
 def test_intervals_are_wider_for_measurements_of_another_kind_and_reach_no_further_for_newer_releases() -> None:

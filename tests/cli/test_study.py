@@ -302,7 +302,7 @@ def test_options_of_a_question_are_not_ignored_beside_a_file(tmp_path: Path) -> 
 
 
 def test_an_engine_that_misses_the_slo_is_told_without_a_cost() -> None:
-    page = weft("plan", *LLAMA, *LOAD[:-4], "--ttft", "p95=700ms", "--tpot", "p95=40ms").out
+    page = weft("plan", *LLAMA, *LOAD[:-4], "--ttft", "p95=350ms", "--tpot", "p95=40ms").out
     assert "SGLang has no shape that meets the SLO" in page
 
 

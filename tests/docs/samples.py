@@ -27,14 +27,15 @@ def pattern_of(shown: str) -> str:
     )
 
 
-def written_anew(page: Path, command: str, shown: str, printed: str) -> None:
-    """With `WEFT_GOLDEN=write`, the sample is what is printed now, without the lines that it has dots for."""
+def sample_of(page: Path, command: str, shown: str, printed: str) -> str:
+    """The sample as it is shown; with `WEFT_GOLDEN=write` a new one: what is printed, less what dots stand for."""
     if os.environ.get("WEFT_GOLDEN") != "write":
-        return
-    text = page.read_text(encoding="utf-8")
+        return shown
+    text, now = page.read_text(encoding="utf-8"), _as_left_out(shown, printed)
     before = f"$ weft {command}\n{shown}```"
     assert 1 == text.count(before), command
-    page.write_text(text.replace(before, f"$ weft {command}\n{_as_left_out(shown, printed)}```"), encoding="utf-8")
+    page.write_text(text.replace(before, f"$ weft {command}\n{now}```"), encoding="utf-8")
+    return now
 
 
 def _as_left_out(shown: str, printed: str) -> str:

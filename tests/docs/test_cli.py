@@ -11,7 +11,7 @@ import pytest
 from typer.main import get_command
 
 from tests.cli.terminal import weft
-from tests.docs.samples import pattern_of, without_figures, written_anew
+from tests.docs.samples import pattern_of, sample_of, without_figures
 from weft.cli.failure import __doc__ as exit_codes
 from weft.cli.main import app
 from weft.cli.predicting import ADDED, NEEDED
@@ -40,8 +40,8 @@ def test_a_sample_is_what_the_command_prints(command: str, printed: str) -> None
 
     Figures of a simulation change with whatever decides or serves, and are not held: its words, rows and columns are.
     """
-    out, shown = weft(*shlex.split(command)).out, printed
-    written_anew(FILE, command, shown, out)
+    out = weft(*shlex.split(command)).out
+    shown = sample_of(FILE, command, printed, out)
     if command.startswith("simulate"):
         out, shown = without_figures(out), without_figures(shown)
     assert re.fullmatch(pattern_of(shown), out), out

@@ -83,7 +83,7 @@ def test_a_running_shape_that_is_measured_is_not_left_for_a_guess() -> None:
 
 
 def test_doubt_never_widens() -> None:
-    known = Spread(1.1, 1.05, 1.2, 1.1, 1.05, 1.2)
+    known = Spread(1.1, 1.05, 1.2, 1.1, 1.05, 1.2, 2.0, 2.0)
     assert calibrated_spread(known, Calibration(1.0, 1.0, 100, 100)) == known
 
 

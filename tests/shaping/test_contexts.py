@@ -99,8 +99,8 @@ def test_shared_prompts_meet_a_time_to_first_token_that_no_single_group_does() -
     alone, shared = pinned(wish).plan(), wish.plan()
     assert alone.verdict.reason is Reason.BestEffort
     assert shared.verdict.reason is Reason.ShapeChosen
-    assert str(shared.shape) == "GB200 FP8 TP8 PCP4 EP32"
-    assert shared.shape.gpus == 32
+    assert str(shared.shape) == "GB200 FP8 TP8 PCP2 EP16"
+    assert shared.shape.gpus == 16
 
 
 def test_a_running_shape_with_a_shared_context_is_looked_at_and_may_stay() -> None:

@@ -12,7 +12,7 @@ from weft.domain.errors import Invalid
 from weft.domain.reasons import Reason
 from weft.domain.shape import EngineName
 from weft.domain.spec import EngineSpec, ShapePins
-from weft.domain.workload import Role
+from weft.domain.workload import Role, Slo
 from weft.render import Front, render_front, render_pods
 from weft.shaping import ShapeRequest, Supply, Unpaired, choose, choose_pair, resolve_architecture
 
@@ -47,6 +47,15 @@ def test_a_named_engine_goes_all_the_way_to_pods() -> None:
     front = render_front(record.key, plan.engine.name, spec.router, Front((record.key,), 1, 300.0), {})
     (container,) = front["spec"]["template"]["spec"]["containers"]
     assert container["image"] == "docker.io/lmsysorg/sgl-model-gateway:v0.3.2"
+
+
+def test_a_tight_first_token_is_met_by_about_as_many_gpus_as_with_another_engine() -> None:
+    """All rows of it with a dense model are of crowds; how far those are off is no reason to doubt a planned load."""
+    slo = Slo(ttft=((95, 1.0),), tpot=((95, 0.04),))
+    named, other = (Wish(LLAMA_70B, (H200, GB200), 8.0, slo, engine=each).plan() for each in (NAMED, EngineSpec()))
+    assert named.verdict.reason is other.verdict.reason is Reason.ShapeChosen
+    assert named.prediction.ttft_doubt < 2
+    assert named.shape.gpus <= 2 * other.shape.gpus
 
 
 @pytest.mark.parametrize("model", [LLAMA_70B, DEEPSEEK])

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from weft.catalog.uncertainty import CROWDED
 from weft.domain.errors import Invalid
 from weft.domain.reasons import Reason
 from weft.domain.units import GIB
@@ -23,6 +24,7 @@ from weft.perf.open_loop import Served, open_loop
 
 if TYPE_CHECKING:
     from weft.catalog import Catalog
+    from weft.catalog.uncertainty import Spread
     from weft.perf.measured import Measurement
 
 
@@ -86,10 +88,18 @@ def _expected_of_one(at: Measurement, catalog: Catalog) -> Expected:
     found = _served(at)
     output_rate = _around(found.requests_per_second * at.output_tokens, spread.output_rate_below, spread.output_rate)
     return Expected(
-        ttft=_around(found.latencies.ttft, spread.ttft_below, spread.ttft),
+        ttft=_first_token(found.latencies.ttft, at, spread),
         tpot=_around(found.latencies.tpot, spread.tpot_below, spread.tpot) if at.output_tokens > 1 else None,
         output_rate=_offered(output_rate, at) if at.kind is Kind.OpenLoop else output_rate,
     )
+
+
+def _first_token(seconds: float, at: Measurement, spread: Spread) -> Estimate:
+    """Its interval is another one where prompts wait for each other above all."""
+    alone = _closed_loop_latencies(replace(at, users=1.0)).ttft
+    if seconds >= CROWDED * alone:
+        return _around(seconds, spread.crowded_ttft_below, spread.crowded_ttft)
+    return _around(seconds, spread.ttft_below, spread.ttft)
 
 
 def _offered(estimate: Estimate, at: Measurement) -> Estimate:
