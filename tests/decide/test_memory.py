@@ -145,7 +145,7 @@ def _in_trouble(snapshot: Snapshot, trouble: str) -> Snapshot:
 
 
 def _calls(size: Size) -> Counter[str]:
-    """Calls of Python functions in two passes of each kind, once all is planned: one alone may predict more by chance."""
+    """Calls of Python functions in two passes of each kind, once all is planned: one may predict more by chance."""
     days, found = Days.of(size), Counter[str]()
     decisions = decide(days.snapshot, load())
     for index in range(9):
