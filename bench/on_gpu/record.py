@@ -75,7 +75,7 @@ def machine(program: Program) -> dict[str, Any]:
 
 
 def one_engine(part: Mapping[str, Any], crowd: Crowd, folder: Path) -> Iterator[dict[str, Any]]:
-    """Its start, its closed loops, its arrivals at random, how it leaves while it answers, and a second start."""
+    """Its start, its closed loops, its arrivals at random, how it leaves while it answers, and maybe a second start."""
     model, place = served(part.get("model", part["name"]), folder), replace(ALONE, program=program_of(part))
     told = {each: part[each] for each in ("name", "model", "precision", "options") if each in part}
     with Engine(part["name"], model.folder, part["options"], folder, place) as engine:
@@ -89,8 +89,9 @@ def one_engine(part: Mapping[str, Any], crowd: Crowd, folder: Path) -> Iterator[
             yield {"open": list(opened_told(part["open"], closed, crowd, engine.url, model.asked))}
         (folder / f"{part['name']}.metrics.txt").write_text(engine.metrics(), encoding="utf-8")
         yield {"leaving": left(engine, model.asked)}
-    with Engine(f"{part['name']}-again", model.folder, part["options"], folder, place) as again:
-        yield {"start_again_seconds": again.start_seconds}  # what was compiled is kept
+    if part.get("again", True):
+        with Engine(f"{part['name']}-again", model.folder, part["options"], folder, place) as again:
+            yield {"start_again_seconds": again.start_seconds}  # what was compiled is kept
 
 
 def both_halves(part: Mapping[str, Any], crowd: Crowd, folder: Path) -> Iterator[dict[str, Any]]:

@@ -58,7 +58,8 @@ def served(name: str, parent: Path) -> Model:
 
 def _kind(config: Mapping[str, Any]) -> str:
     """What transformers calls the architecture."""
-    return {"LlamaForCausalLM": "llama", "Qwen3MoeForCausalLM": "qwen3_moe"}[config["architectures"][0]]
+    kinds = {"LlamaForCausalLM": "llama", "Qwen3ForCausalLM": "qwen3", "Qwen3MoeForCausalLM": "qwen3_moe"}
+    return kinds[config["architectures"][0]]
 
 
 @dataclass(frozen=True, slots=True)
