@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.on_gpu.page import Recorded, as_page
+from bench.on_gpu.second_card import SecondCard
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,6 +23,9 @@ _FOLDER = Path(__file__).with_name("measured")
 DENSE, EXPERTS = _FOLDER / "h100-llama-3.1-8b.json", _FOLDER / "h100-qwen3-30b-a3b.json"
 FP8, SGLANG = _FOLDER / "h100-llama-3.1-8b-fp8.json", _FOLDER / "h100-sglang-llama-3.1-8b.json"
 PAIRS = tuple(_FOLDER / f"h100-pair-{kib}k.json" for kib in (8, 64, 128, 512))
+H200 = tuple(
+    _FOLDER / f"h200-{name}.json" for name in ("llama-3.1-8b", "llama-3.1-8b-fp8", "qwen3-32b", "prompts-alone")
+)
 PAGE = Path(__file__).parents[2] / "docs" / "gpu.md"
 
 
@@ -41,7 +45,8 @@ def main(arguments: Sequence[str]) -> int:
 
 def recorded() -> Recorded:
     """All that was."""
-    return Recorded(told(DENSE), told(FP8), told(SGLANG), told(EXPERTS), [told(each) for each in PAIRS])
+    second, pairs = SecondCard(*map(told, H200)), [told(each) for each in PAIRS]
+    return Recorded(told(DENSE), told(FP8), told(SGLANG), told(EXPERTS), pairs, second)
 
 
 def told(measured: Path) -> Measured:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from bench.on_gpu.compared import arrivals, loops, room, start
 from bench.on_gpu.halves_page import halves_part
+from bench.on_gpu.second_card import SecondCard, second_card_part
 from bench.on_gpu.tables import arrivals_table, errors, inside, loops_beside, loops_table, same_load
 
 if TYPE_CHECKING:
@@ -19,10 +20,11 @@ _TEXT = """\
 # Beside a GPU
 
 Written by `python -m bench.on_gpu --write` from what `python -m bench.on_gpu.record` measured on one {gpu}
-(driver {driver}) with vLLM {vllm} and SGLang {sglang}: models with random weights, started as Weft renders them, but
-vLLM without FlashInfer and DeepGEMM, and SGLang without kernels of CUTLASS's DSL. Clients ran on the same machine and
-sent numbers of tokens. Nothing of this was fitted, but it is why the model was looked at again: factors of BF16 and how
-prompts are launched were changed after the first of these measurements, by other people's figures
+(driver {driver}), and [on one H200](#on-an-h200), with vLLM {vllm} and SGLang {sglang}: models with random weights,
+started as Weft renders them, but vLLM without FlashInfer and DeepGEMM, and SGLang without kernels of CUTLASS's DSL.
+Clients ran on the same machine and sent numbers of tokens. Nothing of this was fitted, but it is why the model was
+looked at again: factors of BF16 and how prompts are launched were changed after the first of these measurements, by
+other people's figures
 ([ADR 0076](adr/0076-bf16-comes-nearer-to-the-data-sheet-than-fp8.md),
 [ADR 0082](adr/0082-prompts-of-experts-are-launched-layer-by-layer.md)).
 
@@ -65,9 +67,10 @@ steps were fitted to the closed loops above of the same lengths. Milliseconds.
 {fp8_part}
 {sglang_part}
 {experts_part}
+{second_card_part}
 {halves_part}
 Not measured: KV between two machines, replicas of more than one GPU, SGLang's router and splits of it, TensorRT-LLM,
-and any other model.
+and any other model. The H200 ran vLLM with three deployments, and nothing else of this.
 """
 _FP8 = """\
 ## {model} in FP8
@@ -79,7 +82,8 @@ them; KV stays in BF16, as Weft asks for no other. Users who wait, as above; {co
 
 {inside}
 
-Room for KV: {kv_measured:,} tokens, {kv_expected:,} expected ({kv_off:+.1%}). A start took {start_seconds:.0f} s where
+Why first tokens come later than expected: [what short prompts wait for](#what-short-prompts-wait-for). Room for KV:
+{kv_measured:,} tokens, {kv_expected:,} expected ({kv_off:+.1%}). A start took {start_seconds:.0f} s where
 {start_expected:.0f} are expected. Arrivals at random, and how it ends, were not measured.
 """
 _SGLANG = """\
@@ -127,9 +131,10 @@ Room for KV: {kv_measured:,} tokens, {kv_expected:,} expected ({kv_off:+.1%}): 9
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """All that the page is of: a dense model in BF16, in FP8 and on SGLang, one with experts, and pairs of halves.
+    """All that the page is of.
 
-    Pairs are in the order of their pieces.
+    That is a dense model in BF16, in FP8 and on SGLang, one with experts, pairs of halves in the order of their pieces,
+    and a second card.
     """
 
     dense: Measured
@@ -137,6 +142,7 @@ class Recorded:
     sglang: Measured
     experts: Measured
     pairs: Sequence[Measured]
+    second: SecondCard
 
 
 def as_page(recorded: Recorded) -> str:
@@ -159,6 +165,7 @@ def as_page(recorded: Recorded) -> str:
         sglang_part=_sglang(recorded.sglang, told),
         experts_part=_experts(recorded.experts),
         halves_part=halves_part(recorded.pairs),
+        second_card_part=second_card_part(recorded.second),
     )
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from bench.on_gpu.__main__ import DENSE, FP8, PAGE, SGLANG, recorded, told
+from bench.on_gpu.__main__ import DENSE, FP8, H200, PAGE, SGLANG, recorded, told
 from bench.on_gpu.compared import arrivals, loops, off_after, room
 from bench.on_gpu.halves_page import WEFTS_KIB, rate_by_a_line, rates_at_once, rates_of
 from bench.on_gpu.leaving import STREAMS, left
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 TOLD, RECORDED = told(DENSE), recorded()
+SEATS = {EngineName.VLLM: "--max-num-seqs", EngineName.SGLang: "--max-running-requests"}
 PLACES = {"--model-path", "--served-model-name", "--host", "--port"}
 OF_PAIRS = {pair["pieces_kib"]: pair for pair in RECORDED.pairs}
 
@@ -52,30 +53,33 @@ def changed(**parts: Any) -> dict[str, Any]:  # noqa: ANN401 - parts of what was
 
 
 @pytest.mark.parametrize(
-    ("engine", "measured", "precision", "seats"),
+    ("engine", "measured", "precision", "accelerator"),
     [
-        (EngineName.VLLM, DENSE, Precision.BF16, "--max-num-seqs"),
-        (EngineName.VLLM, FP8, Precision.FP8, "--max-num-seqs"),
-        (EngineName.SGLang, SGLANG, Precision.BF16, "--max-running-requests"),
+        (EngineName.VLLM, DENSE, Precision.BF16, "H100"),
+        (EngineName.VLLM, FP8, Precision.FP8, "H100"),
+        (EngineName.SGLang, SGLANG, Precision.BF16, "H100"),
+        (EngineName.VLLM, H200[0], Precision.BF16, "H200"),
+        (EngineName.VLLM, H200[1], Precision.FP8, "H200"),
+        (EngineName.VLLM, H200[2], Precision.BF16, "H200"),
     ],
-    ids=["vLLM", "vLLM in FP8", "SGLang"],
+    ids=["vLLM", "vLLM in FP8", "SGLang", "H200", "H200 in FP8", "a larger model"],
 )
 def test_the_engine_is_started_as_weft_renders_it(
-    engine: EngineName, measured: Path, precision: Precision, seats: str
+    engine: EngineName, measured: Path, precision: Precision, accelerator: str
 ) -> None:
     """But for where weights are and where it answers."""
     asked, program = told(measured), PROGRAMS[engine.lower()]
-    command = rendered(EngineRelease(engine, asked[program.name], "engine"), precision, (seats, "256"))
+    command = rendered(EngineRelease(engine, asked[program.name], "engine"), precision, accelerator)
     assert tuple(asked["options"]) == planned(asked["name"])
     assert command[: len(program.command)] == program.command
     started = (*program.common, *planned(asked["name"]))
     assert {name: value for name, value in flags(command).items() if name not in PLACES} == flags(started)
 
 
-def rendered(release: EngineRelease, precision: Precision, args: tuple[str, ...]) -> tuple[str, ...]:
-    """The command of a pool's engine on an H100."""
-    chosen = shape(accelerator="H100", precision=precision, engine=release.name)
-    wanted = spec(engine=EngineSpec(name=release.name, args=args))
+def rendered(release: EngineRelease, precision: Precision, accelerator: str) -> tuple[str, ...]:
+    """The command of a pool's engine."""
+    chosen = shape(accelerator=accelerator, precision=precision, engine=release.name)
+    wanted = spec(engine=EngineSpec(name=release.name, args=(SEATS[release.name], "256")))
     record = pool(wanted, plan(chosen, release), ("node-a",))
     return tuple(render_pods(record, record.status.assignments[0])[0]["spec"]["containers"][0]["command"])
 

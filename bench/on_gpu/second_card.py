@@ -1,0 +1,129 @@
+"""The part of docs/gpu.md about a second GPU: whether predictions carry over, and what short prompts wait for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING
+
+from bench.on_gpu.compared import loops, replica_of, room, start
+from bench.on_gpu.tables import errors, inside, loops_table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from bench.on_gpu.compared import Measured
+
+_MICRO = 1e6
+_TEXT = """\
+## On an H200
+
+One {gpu} (driver {driver}) with vLLM {vllm}: the same processor with more and faster memory, which Weft had
+only from its data sheet and from published rows. Fewer loops than on the first card; neither arrivals at random nor a
+second start were measured.
+{parts}
+### What short prompts wait for
+
+With these options vLLM captures graphs of steps of up to {graph} tokens; a step of more is launched piece by piece:
+that is why 512 and 768 tokens were asked above. By hand, on the same card: one request at a time, {answer} tokens each,
+until its answer was whole, and a trace by torch's profiler, which slows launches, of prompts of {traced} tokens, each
+with the step of its second token. Medians in milliseconds.
+
+| | {lengths} | a trace from its first kernel to its last | GPU busy | kernels |
+|---|{lines}---|---|---|
+{rows}
+
+From {floor_from} to {floor_to} tokens a prompt takes about as long whatever its length and precision: the host
+launches for longer than the GPU computes. The model adds {launch:.0f} µs a layer for that, and knows no least time. So
+first tokens of short prompts are expected too soon, in 8 bits by more, where the GPU would be done earlier; on the H100
+they took as long. Where computing takes longer, as for a lone prompt of {long_tokens} tokens, they are expected within
+{long:.0%} in both. How long launches take depends on the processors, which were of virtual machines here. It does not
+say why first tokens of 64 users come later than expected with the larger model too, nor those of four users with
+prompts of {long_tokens} tokens: that was not looked into.
+"""
+_PART = """
+### {name} in {precision} on the H200
+
+On vLLM with `{options}`{how}.
+Users who wait, as above:
+
+{loops}
+
+{errors}
+
+{inside}
+
+Room for KV: {kv_measured:,} tokens, {kv_expected:,} expected ({kv_off:+.1%}). A start took {start_seconds:.0f} s where
+{start_expected:.0f} are expected. Of {streams} streams that a SIGTERM met {whole} came whole; the process was gone
+after {leaving:.1f} s.
+"""
+_GRAPH = 512  # twice the sequences, and at most so many
+_FLOOR = (520, 920)  # tokens between which the host is what takes so long
+_LONG = 8192
+
+
+@dataclass(frozen=True, slots=True)
+class SecondCard:
+    """A dense model in BF16 and in FP8, a larger one, and how long lone prompts of the first one took."""
+
+    dense: Measured
+    fp8: Measured
+    larger: Measured
+    alone: Measured
+
+
+def second_card_part(card: SecondCard) -> str:
+    """With every part that was recorded."""
+    alone, told = card.alone, card.dense
+    lengths = [each["input"] for each in alone["precisions"][0]["alone"]]
+    return _TEXT.format(
+        gpu=told["gpu"]["name"],
+        driver=told["gpu"]["driver_version"],
+        vllm=told["vllm"],
+        parts="".join(map(_part, (card.dense, card.fp8, card.larger))),
+        graph=_GRAPH,
+        answer=alone["answer_tokens"],
+        traced=alone["precisions"][0]["traced"]["input"],
+        lengths=" | ".join(map(str, lengths)),
+        lines="---|" * len(lengths),
+        rows="\n".join(map(_row, alone["precisions"])),
+        floor_from=_FLOOR[0],
+        floor_to=_FLOOR[1],
+        launch=_MICRO * replica_of(told, told["closed"][0]).efficiency.prefill_layer_seconds,
+        long_tokens=_LONG,
+        long=max(abs(off) for each in (card.dense, card.fp8) for off in _off_alone(each)),
+    )
+
+
+def _part(told: Measured) -> str:
+    found, (measured, wanted), leaving = loops(told), room(told), told["leaving"]
+    return _PART.format(
+        name=told.get("model", told["name"]),
+        precision=told.get("precision", "BF16"),
+        options=" ".join(told["options"]),
+        how=", which quantises weights as it reads them" if "precision" in told else "",
+        loops=loops_table(found),
+        errors=errors(found),
+        inside=inside(found),
+        kv_measured=measured,
+        kv_expected=wanted,
+        kv_off=wanted / measured - 1.0,
+        start_seconds=told["start_seconds"],
+        start_expected=start(told),
+        streams=leaving["streams"],
+        whole=leaving["whole"],
+        leaving=leaving["seconds"],
+    )
+
+
+def _off_alone(told: Measured) -> list[float]:
+    """What is off at first tokens of a lone user's long prompts."""
+    return [each.ttft.off for each in loops(told) if (each.input, each.users) == (_LONG, 1)]
+
+
+def _row(of: Mapping[str, Any]) -> str:
+    steps: Sequence[Mapping[str, float]] = of["traced"]["steps"]
+    alone = (f"{median(each['milliseconds']):.0f}" for each in of["alone"])
+    traced = (f"{median(each[name] for each in steps):.1f}" for name in ("milliseconds", "busy"))
+    return f"| {' | '.join((of['precision'], *alone, *traced, str(steps[0]['kernels'])))} |"
