@@ -12,7 +12,7 @@ from tests.decide.test_kueue import KUEUE
 from tests.decide.world import World, expert_spec, external, of_kueue, pool, pool_spec
 from tests.fabric.cluster import board, busy, rack
 from weft.decide.avoidance import avoided_after
-from weft.decide.health import Loss, Replica, Surroundings, a_pod_has_ended
+from weft.decide.health import AssignedReplica, Loss, Surroundings, a_pod_has_ended
 from weft.domain.cluster import ContainerFailure, PodPhase, PodRecord
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.status import MOST_AVOIDED, Assignment, Avoided
@@ -125,7 +125,7 @@ def test_how_long_a_replica_has_to_serve_is_counted_from_when_it_should_have_sta
     """One that ended after 700 s served for eleven minutes, or has hardly loaded a large model."""
     pod = PodRecord("team", "chat-0-0", "uid", PodPhase.Failed, "b-0", (), failure=CRASH)
     around = Surroundings(700.0, {}, {}, lambda _, text: Explanation(Reason.EngineFailed, text), start_seconds)
-    loss = a_pod_has_ended(Replica(Assignment(0, "r", ("b-0",), 8, 0.0), (pod,)), around)
+    loss = a_pod_has_ended(AssignedReplica(Assignment(0, "r", ("b-0",), 8, 0.0), (pod,)), around)
     assert loss is not None
     assert loss.suspects == suspects
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from weft.decide.health import Replica
+from weft.decide.health import AssignedReplica
 from weft.domain.cluster import PodIdentity, PodPhase, PodRecord
 from weft.domain.status import Assignment
 
@@ -16,6 +16,6 @@ def test_a_pod_is_at_its_node_whatever_its_label_says(rank: int) -> None:
     edited, own = (PodIdentity("uid-pool", 3, each, "r") for each in (rank, 1))
     bound = PodRecord("team", "p-0", "uid-0", PodPhase.Running, "node-a", asked, identity=edited)
     waiting = PodRecord("team", "p-1", "uid-1", PodPhase.Pending, None, asked, identity=own)
-    replica = Replica(Assignment(3, "r", ("node-a", "node-b"), 8, since=0.0), (bound, waiting))
+    replica = AssignedReplica(Assignment(3, "r", ("node-a", "node-b"), 8, since=0.0), (bound, waiting))
 
     assert (frozenset({0}), ("node-b",)) == (replica.bound, replica.unbound_nodes)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.render.pools import LLAMA, RELEASE, behind_a_gateway, plan, pool, shape, spec
 from weft.decide.course import Turn
-from weft.decide.health import Replica
+from weft.decide.health import AssignedReplica
 from weft.decide.pairing import alone_in
 from weft.decide.planning import Planned
 from weft.decide.survivors import Survivors
@@ -24,10 +24,10 @@ from weft.scaling import ScaleAnswer
 OLD, NEW = "old", "new"
 
 
-def replica(uid: str, number: int, pair: str, *, ready: bool = True) -> Replica:
+def replica(uid: str, number: int, pair: str, *, ready: bool = True) -> AssignedReplica:
     identity = PodIdentity(uid, number, 0, pair)
     pod = PodRecord("team", f"{uid}-{number}", f"{uid}-{number}", PodPhase.Running, "n", (), identity, pair=pair)
-    return Replica(Assignment(number, pair, ("n",), 1, 0.0), (replace(pod, ready=ready),))
+    return AssignedReplica(Assignment(number, pair, ("n",), 1, 0.0), (replace(pod, ready=ready),))
 
 
 def turn(record: PoolRecord, desired: int, new: int, old: int) -> Turn:
@@ -81,7 +81,7 @@ def test_without_an_earlier_pair_nobody_is_alone() -> None:
 def test_a_replica_that_has_no_pods_yet_is_of_no_earlier_pair() -> None:
     """It will be rendered for the new one: only what runs is of another."""
     prefill, decode = turn(half(Role.Prefill), 4, 4, 0), turn(half(Role.Decode), 2, 0, 0)
-    coming = Survivors((Replica(Assignment(0, NEW, ("n",), 1, 0.0), ()),))
+    coming = Survivors((AssignedReplica(Assignment(0, NEW, ("n",), 1, 0.0), ()),))
     assert alone_in([prefill, replace(decode, survivors=coming)]) == frozenset()
 
 

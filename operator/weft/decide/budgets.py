@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from weft.decide.accounts import Account
-    from weft.decide.health import Replica
+    from weft.decide.health import AssignedReplica
     from weft.decide.planning import Planned
     from weft.decide.survivors import Roll, Survivors
     from weft.domain.reasons import Explanation
@@ -193,7 +193,7 @@ def _given_back(planned: Planned, seen: Survivors, roll: Roll) -> int:
     return min(len(counted) // max(1, shape.pods), gpus // max(1, shape.gpus))
 
 
-def is_paid(replica: Replica, now: float) -> bool:
+def is_paid(replica: AssignedReplica, now: float) -> bool:
     """Whether the quota counts all pods of a replica, or will in a moment."""
     return replica.whole or now - replica.assignment.since < PROMISED_SECONDS
 
@@ -224,13 +224,13 @@ def pays_for_no_successor(
     return without.short(first) is not None
 
 
-def _none_of(revision: str, replicas: Sequence[Replica], now: float) -> bool:
+def _none_of(revision: str, replicas: Sequence[AssignedReplica], now: float) -> bool:
     """Whether there are replicas, and none of this revision is paid for."""
     paid = (each for each in replicas if each.assignment.revision == revision and is_paid(each, now))
     return bool(replicas) and not any(paid)
 
 
-def owed(pool: PoolRecord, replicas: Iterable[Replica]) -> Iterator[tuple[Shape, int]]:
+def owed(pool: PoolRecord, replicas: Iterable[AssignedReplica]) -> Iterator[tuple[Shape, int]]:
     """Pods that replicas still lack, which no quota counts yet."""
     if pool.status.plan is not None:
         for each in replicas:

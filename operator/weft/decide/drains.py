@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from weft.decide.course import Turn
-    from weft.decide.health import Replica
+    from weft.decide.health import AssignedReplica
     from weft.domain.fabric import Fabric, FabricNode, Notice
     from weft.domain.reasons import Explanation
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 NO_START_SECONDS = 120.0
 
 
-def displacement(replica: Replica, fabric: Fabric, *, waits_for_a_node: bool = False) -> Explanation | None:
+def displacement(replica: AssignedReplica, fabric: Fabric, *, waits_for_a_node: bool = False) -> Explanation | None:
     """Why a replica has to move though nothing ended: what is said of the first of its nodes that goes, or is away.
 
     Of one that serves and `waits_for_a_node`, which was gone, no node has to answer as yet.
@@ -32,7 +32,7 @@ def displacement(replica: Replica, fabric: Fabric, *, waits_for_a_node: bool = F
     return next((why for why in found if why is not None), None)
 
 
-def is_urgent(replica: Replica, fabric: Fabric, drain_seconds: float, now: float) -> bool:
+def is_urgent(replica: AssignedReplica, fabric: Fabric, drain_seconds: float, now: float) -> bool:
     """Whether one of its nodes goes before a successor could serve, or so soon that requests need the time to finish.
 
     Of a notice that nobody dates it counts how long it is in all.
@@ -41,7 +41,7 @@ def is_urgent(replica: Replica, fabric: Fabric, drain_seconds: float, now: float
     return any(notice.left(now) <= enough for notice in _notices(replica, fabric))
 
 
-def serves_seconds(replica: Replica, fabric: Fabric, needed_seconds: float, now: float) -> float:
+def serves_seconds(replica: AssignedReplica, fabric: Fabric, needed_seconds: float, now: float) -> float:
     """For how long it may yet take requests that need so long to be over.
 
     0 where nobody tells since when one of its nodes goes: the time may be over already.
@@ -50,7 +50,7 @@ def serves_seconds(replica: Replica, fabric: Fabric, needed_seconds: float, now:
     return max(0.0, min(left, default=0.0) - needed_seconds)
 
 
-def noticed_at(replicas: Iterable[Replica], fabric: Fabric) -> float:
+def noticed_at(replicas: Iterable[AssignedReplica], fabric: Fabric) -> float:
     """When the first of their nodes was known to go, as far as anybody tells; epoch seconds."""
     notices = (each for replica in replicas for each in _notices(replica, fabric))
     return min((each.began for each in notices if each.began is not None), default=inf)
@@ -71,7 +71,7 @@ def over_seconds(turn: Turn) -> float:
     return still_chosen_seconds(planned.spec.role) + usual + MARGIN_SECONDS
 
 
-def _notices(replica: Replica, fabric: Fabric) -> Iterator[Notice]:
+def _notices(replica: AssignedReplica, fabric: Fabric) -> Iterator[Notice]:
     nodes = fabric.nodes()
     found = (nodes[name].notice for name in replica.nodes if name in nodes)
     return (notice for notice in found if notice is not None)

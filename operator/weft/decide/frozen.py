@@ -17,14 +17,14 @@ from weft.domain.spec import MOST_REPLICAS, ScalingMode
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from weft.decide.health import Replica
+    from weft.decide.health import AssignedReplica
     from weft.decide.planning import Planned
     from weft.domain.snapshot import ScaleMemory
     from weft.scaling import ScaleAnswer
 
 
 def as_it_stays(
-    answer: ScaleAnswer, planned: Planned, there: Sequence[Replica], before: ScaleMemory | None
+    answer: ScaleAnswer, planned: Planned, there: Sequence[AssignedReplica], before: ScaleMemory | None
 ) -> ScaleAnswer:
     """The answer with the count of what stays, and why it is that; news only where fewer do than in the last pass."""
     kept, was = _as_before(planned, there), planned.pool.status.desired_replicas
@@ -44,7 +44,7 @@ def why_none_comes(answer: ScaleAnswer) -> str:
     return short.message if short else "none comes while maxGPUs pays for no replica of the other half's new shape"
 
 
-def _as_before(planned: Planned, there: Sequence[Replica]) -> int:
+def _as_before(planned: Planned, there: Sequence[AssignedReplica]) -> int:
     """The count while nothing may come, in replicas of what is there: all, unless fewer are wanted or paid for now."""
     scaling, status = planned.spec.scaling, planned.pool.status
     assigned = [each.assignment for each in there]

@@ -12,7 +12,7 @@ from weft.schedulers import Ask, Site, scheduler_for
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from weft.decide.health import Replica
+    from weft.decide.health import AssignedReplica
     from weft.decide.planning import Planned
     from weft.domain.fabric import Fabric
     from weft.domain.queueing import Queueing
@@ -41,7 +41,7 @@ def _nameless(accelerator: str) -> Explanation:
     return Explanation(Reason.AcceleratorUnknown, message)
 
 
-def queue_of(replicas: Sequence[Replica], added: Sequence[Assignment]) -> tuple[int, str]:
+def queue_of(replicas: Sequence[AssignedReplica], added: Sequence[Assignment]) -> tuple[int, str]:
     """How many replicas wait to be admitted, and what the first of them waits for."""
     waiting = [(each.assignment, each.admission) for each in replicas if each.queues]
     waiting += [(each, None) for each in added if each.handover is not None]
@@ -53,7 +53,9 @@ def queue_of(replicas: Sequence[Replica], added: Sequence[Assignment]) -> tuple[
     return len(waiting), next(words, "")
 
 
-def waiting_in_queue(replicas: Sequence[Replica], added: Sequence[Assignment], desired: int) -> Explanation | None:
+def waiting_in_queue(
+    replicas: Sequence[AssignedReplica], added: Sequence[Assignment], desired: int
+) -> Explanation | None:
     """Why not every replica has nodes although each is handed over, or None."""
     waiting, words = queue_of(replicas, added)
     if not waiting:

@@ -38,7 +38,7 @@ WELL_STARTED_SECONDS = 600.0
 
 @made_often
 @dataclass(frozen=True, slots=True)
-class Replica:
+class AssignedReplica:
     """An assignment with those of its pods that exist, by rank. `reachable` says whether all its nodes answer.
 
     `admission` is what the scheduler wrote about it, where it is handed over to one that picks nodes. `lost_domain` is
@@ -148,7 +148,7 @@ class Loss:
     may_come_back: bool = False
 
 
-def loss_of(replica: Replica, around: Surroundings) -> Loss | None:
+def loss_of(replica: AssignedReplica, around: Surroundings) -> Loss | None:
     """Why a replica cannot stay, or None."""
     for claim in _CLAIMS:
         if (loss := claim(replica, around)) is not None:
@@ -156,7 +156,7 @@ def loss_of(replica: Replica, around: Surroundings) -> Loss | None:
     return None
 
 
-def its_node_went_away(replica: Replica, around: Surroundings) -> Loss | None:
+def its_node_went_away(replica: AssignedReplica, around: Surroundings) -> Loss | None:
     """A node is gone, or does not answer and its pods are already being taken away."""
     leaving = {pod.node for pod in replica.pods if pod.terminating or pod.phase is PodPhase.Failed}
     for name in replica.nodes if replica.may_have_run else ():
@@ -168,7 +168,7 @@ def its_node_went_away(replica: Replica, around: Surroundings) -> Loss | None:
     return None
 
 
-def its_node_stays_silent(replica: Replica, around: Surroundings) -> Loss | None:
+def its_node_stays_silent(replica: AssignedReplica, around: Surroundings) -> Loss | None:
     """A node has not answered for a while, though nobody takes its pods away yet."""
     for name in replica.nodes if replica.may_have_run else ():
         node = around.nodes.get(name)
@@ -177,7 +177,7 @@ def its_node_stays_silent(replica: Replica, around: Surroundings) -> Loss | None
     return None
 
 
-def _still_serves(replica: Replica, around: Surroundings) -> bool:
+def _still_serves(replica: AssignedReplica, around: Surroundings) -> bool:
     """Whether its pods say so though one of their nodes is gone: its object may come back, and they with it.
 
     Pods that run on stay as ready as they were while no kubelet tells otherwise, so that its engine has to have
@@ -188,7 +188,7 @@ def _still_serves(replica: Replica, around: Surroundings) -> bool:
     return ready and seen is not None and seen.silent_seconds(replica.pods[0].name) < ANSWERED_SECONDS
 
 
-def its_scheduler_gave_it_up(replica: Replica, around: Surroundings) -> Loss | None:
+def its_scheduler_gave_it_up(replica: AssignedReplica, around: Surroundings) -> Loss | None:
     """The scheduler that it was handed over to takes it away, or will never let it go."""
     handover = replica.assignment.handover
     if handover is None:
@@ -202,7 +202,7 @@ def its_scheduler_gave_it_up(replica: Replica, around: Surroundings) -> Loss | N
     return _loss(replica, Reason.EvictedByScheduler, what, counts=taken.fault or young)
 
 
-def its_compute_domain_is_gone(replica: Replica, around: Surroundings) -> Loss | None:
+def its_compute_domain_is_gone(replica: AssignedReplica, around: Surroundings) -> Loss | None:
     """Somebody deletes the ComputeDomain: its daemons end, and claims that were made for it fit no other."""
     if replica.lost_domain is None:
         return None
@@ -210,13 +210,13 @@ def its_compute_domain_is_gone(replica: Replica, around: Surroundings) -> Loss |
     return _taken_away(replica, around, what, Reason.ComputeDomainDeleted)
 
 
-def somebody_deletes_it(replica: Replica, around: Surroundings) -> Loss | None:
+def somebody_deletes_it(replica: AssignedReplica, around: Surroundings) -> Loss | None:
     """A pod of a replica that should stay is terminating: drained, evicted or deleted by hand."""
     pod = next((pod for pod in replica.pods if pod.terminating), None)
     return None if pod is None else _taken_away(replica, around, f"somebody deletes pod {pod.name}")
 
 
-def a_pod_has_ended(replica: Replica, around: Surroundings) -> Loss | None:
+def a_pod_has_ended(replica: AssignedReplica, around: Surroundings) -> Loss | None:
     """An engine that ended, or a container that cannot start; engines are never restarted in place."""
     ended = [pod for pod in replica.pods if pod.failure is not None or pod.ended]
     if not ended:
@@ -227,7 +227,7 @@ def a_pod_has_ended(replica: Replica, around: Surroundings) -> Loss | None:
     return loss if started_well or first.node is None else replace(loss, suspects=(first.node,))
 
 
-def a_member_is_missing(replica: Replica, around: Surroundings) -> Loss | None:
+def a_member_is_missing(replica: AssignedReplica, around: Surroundings) -> Loss | None:
     """Pods are released only when all exist, so one that is missing afterwards was deleted.
 
     Also when nothing is left of it: an id whose engine may have run is never used again.
@@ -239,7 +239,7 @@ def a_member_is_missing(replica: Replica, around: Surroundings) -> Loss | None:
     return _taken_away(replica, around, f"{missing} of its {replica.assignment.pods} pods {are_gone}")
 
 
-def part_of_it_stays_behind(replica: Replica, around: Surroundings) -> Loss | None:
+def part_of_it_stays_behind(replica: AssignedReplica, around: Surroundings) -> Loss | None:
     """Gates of some pods fell long ago, and those of the others cannot: their slot was taken in between."""
     gated = next((pod for pod in replica.pods if pod.gated), None)
     if gated is None or not replica.ahead:
@@ -250,7 +250,7 @@ def part_of_it_stays_behind(replica: Replica, around: Surroundings) -> Loss | No
     return _loss(replica, Reason.SlotTaken, message, counts=True)
 
 
-def nobody_schedules_it(replica: Replica, around: Surroundings) -> Loss | None:
+def nobody_schedules_it(replica: AssignedReplica, around: Surroundings) -> Loss | None:
     """A released pod is still not bound after the grace time."""
     for pod in replica.unscheduled:
         if around.now - released_at(pod) >= SCHEDULING_SECONDS:
@@ -267,21 +267,21 @@ def released_at(pod: PodRecord) -> float:
     return pod.released if pod.released is not None else pod.created
 
 
-def _stopped_answering(replica: Replica, node: str) -> Loss:
+def _stopped_answering(replica: AssignedReplica, node: str) -> Loss:
     return _no_fault(replica, Reason.NodeLost, f"node {node} stopped answering")
 
 
-def _taken_away(replica: Replica, around: Surroundings, what: str, reason: Reason = Reason.PodDeleted) -> Loss:
+def _taken_away(replica: AssignedReplica, around: Surroundings, what: str, reason: Reason = Reason.PodDeleted) -> Loss:
     """No fault of the replica, but it counts when it comes so soon that it might go on like that."""
     young = around.now - replica.assignment.since < YOUNG_SECONDS
     return replace(_no_fault(replica, reason, what), counts=young)
 
 
-def _no_fault(replica: Replica, reason: Reason, what: str) -> Loss:
+def _no_fault(replica: AssignedReplica, reason: Reason, what: str) -> Loss:
     return _loss(replica, reason, f"{what}; it is placed anew", counts=False)
 
 
-def _loss(replica: Replica, reason: Reason, what: str, *, counts: bool) -> Loss:
+def _loss(replica: AssignedReplica, reason: Reason, what: str, *, counts: bool) -> Loss:
     explanation = Explanation(reason, f"replica {replica.assignment.replica}: {what}")
     return Loss(replica.assignment, explanation, counts)
 

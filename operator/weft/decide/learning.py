@@ -31,7 +31,7 @@ from weft.shaping import running_replica
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from weft.decide.health import Replica
+    from weft.decide.health import AssignedReplica
     from weft.decide.standing import Standing
     from weft.decide.survivors import Roll
     from weft.domain.shape import Percentiles, Plan
@@ -56,7 +56,7 @@ class Fleet:
     spec: PoolSpec
     plan: Plan
     revision: str
-    replicas: tuple[Replica, ...]
+    replicas: tuple[AssignedReplica, ...]
     subject: Subject
     sound: Standing | None = None
 

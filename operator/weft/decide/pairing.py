@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from weft.decide.course import Turn
-    from weft.decide.health import Replica
+    from weft.decide.health import AssignedReplica
     from weft.domain.spec import RolloutSpec
 
 
@@ -75,14 +75,14 @@ def _not_shown(turns: Sequence[Turn]) -> frozenset[tuple[str, int]]:
     )
 
 
-def _pair_of(replica: Replica, turn: Turn) -> str:
+def _pair_of(replica: AssignedReplica, turn: Turn) -> str:
     return replica.pods[0].pair if replica.pods else turn.planned.spec.pair
 
 
-def _new(turn: Turn) -> list[Replica]:
+def _new(turn: Turn) -> list[AssignedReplica]:
     return [each for each in turn.survivors.replicas if each.ready and not _is_earlier(each, turn)]
 
 
-def _is_earlier(replica: Replica, turn: Turn) -> bool:
+def _is_earlier(replica: AssignedReplica, turn: Turn) -> bool:
     """Whether it was rendered for another pair; one without pods will be for this one."""
     return _pair_of(replica, turn) != turn.planned.spec.pair

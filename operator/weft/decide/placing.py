@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from weft.decide.course import Course
     from weft.decide.growth import Growth
-    from weft.decide.health import Replica
+    from weft.decide.health import AssignedReplica
     from weft.decide.survivors import Stranded
     from weft.domain.fabric import Fabric, FabricNode
     from weft.domain.shape import Shape
@@ -131,7 +131,7 @@ def _most_together(placed: tuple[Assignment, ...], fabric: Fabric) -> int:
     return max(touched.values(), default=0)
 
 
-def _staying(course: Course) -> list[Replica]:
+def _staying(course: Course) -> list[AssignedReplica]:
     replicas, kept = course.turn.survivors.replicas, course.growth.kept
     return list(replicas) if len(replicas) == len(kept) else [each for each in replicas if each.assignment in kept]
 

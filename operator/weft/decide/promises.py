@@ -16,7 +16,7 @@ from weft.render import compute_domain_name, domain_name_of, is_of, shared_by
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from weft.decide.health import Replica
+    from weft.decide.health import AssignedReplica
     from weft.decide.standing import Standing
     from weft.domain.cluster import PodRecord
     from weft.domain.fabric import Fabric
@@ -103,7 +103,7 @@ def domain_name(pool: ResourceKey, assignment: Assignment) -> str:
     return f"{pool.namespace}/{domain_name_of(pool, assignment)}"
 
 
-def keep_promise(pool: PoolRecord, replica: Replica, shape: Shape | None, free: FreeMap) -> Explanation | None:
+def keep_promise(pool: PoolRecord, replica: AssignedReplica, shape: Shape | None, free: FreeMap) -> Explanation | None:
     """Reserve what a persisted assignment still needs; or say why its slot is lost, while nothing of it was released.
 
     Once pods are released the scheduler has the word: then the promise stands until they are bound or time out.
@@ -129,7 +129,7 @@ def keep_promise(pool: PoolRecord, replica: Replica, shape: Shape | None, free: 
     return None
 
 
-def take_back(pool: PoolRecord, replica: Replica, free: FreeMap) -> None:
+def take_back(pool: PoolRecord, replica: AssignedReplica, free: FreeMap) -> None:
     """Promises of a replica that leaves are free at once; what its pods hold is free when they are gone."""
     for rank, hold in enumerate(holds_of(pool, replica.assignment, free.fabric)):
         if rank not in replica.bound:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from weft.decide.course import Turn
-    from weft.decide.health import Replica
+    from weft.decide.health import AssignedReplica
     from weft.decide.holes import Replan
     from weft.decide.moving import Moves
 
@@ -203,7 +203,7 @@ def _enough(turn: Turn, present: Sequence[Departure]) -> int:
     return min(turn.scale.desired, max(1, turn.scale.needed))
 
 
-def _departure(replica: Replica, turn: Turn, start: Start) -> Departure:
+def _departure(replica: AssignedReplica, turn: Turn, start: Start) -> Departure:
     planned, fabric = turn.planned, start.free.fabric
     outdated = replica.assignment.revision != planned.revision
     makes_room = start.moves.leaving.get((planned.pool.key.uid, replica.assignment.replica))

@@ -12,7 +12,7 @@ from weft.decide.growth import have_room
 from weft.decide.promises import held_by, holder_name
 
 if TYPE_CHECKING:
-    from weft.decide.health import Loss, Replica
+    from weft.decide.health import AssignedReplica, Loss
     from weft.decide.planning import Planned
     from weft.domain.snapshot import PoolRecord
     from weft.placement import FreeMap
@@ -26,13 +26,13 @@ class Judging:
     """
 
     planned: Planned
-    replicas: tuple[Replica, ...]
+    replicas: tuple[AssignedReplica, ...]
     pools: tuple[PoolRecord, ...]  # everyone's
     silent: frozenset[str]
     free: FreeMap
 
 
-def given_up(replica: Replica, loss: Loss | None, others: int, judging: Judging) -> Loss | None:
+def given_up(replica: AssignedReplica, loss: Loss | None, others: int, judging: Judging) -> Loss | None:
     """The loss, unless the replica may come back and nothing has room for its successor beside those of `others`.
 
     Kubernetes takes its pods away where it deems the node lost, after five minutes by default; not where so many are

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from weft.decide.health import Replica
+from weft.decide.health import AssignedReplica
 from weft.domain.cluster import PodPhase
 from weft.domain.made_often import made_often
 from weft.domain.remembered import LastAnswers
@@ -30,7 +30,7 @@ class Standing:
     `ids`, `revisions` and `nodes` are of all replicas.
     """
 
-    replicas: tuple[Replica, ...]
+    replicas: tuple[AssignedReplica, ...]
     pods: tuple[PodRecord, ...]
     firm: frozenset[int]
     sound: bool
@@ -81,14 +81,14 @@ def _by_replica(pods: tuple[PodRecord, ...]) -> dict[int, tuple[PodRecord, ...]]
     return {replica: tuple(together) for replica, together in found.items()}
 
 
-def _replica(assignment: Assignment, pods: tuple[PodRecord, ...]) -> Replica:
+def _replica(assignment: Assignment, pods: tuple[PodRecord, ...]) -> AssignedReplica:
     """One assignment, complete from the first time on that all its pods are there, if that is all it needs."""
     if len(pods) == assignment.pods and not assignment.complete and assignment.compute_domain is None:
         assignment = replace(assignment, complete=True)
-    return Replica(assignment, pods)
+    return AssignedReplica(assignment, pods)
 
 
-def _is_sound(replica: Replica) -> bool:
+def _is_sound(replica: AssignedReplica) -> bool:
     """Whether no claim of `health.py` about its pods holds, and no promise is left to keep."""
     every = replica.bound == frozenset(range(replica.assignment.pods))
     return not _depends(replica.assignment) and replica.whole and every and all(map(_stays, replica.pods))

@@ -19,7 +19,7 @@ from weft.placement import Slot, find_slot
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from weft.decide.health import Replica
+    from weft.decide.health import AssignedReplica
     from weft.decide.planning import Planned
     from weft.decide.survivors import Survivors
     from weft.domain.status import Assignment
@@ -47,7 +47,7 @@ def resettled(seen: Survivors, planned: Planned | None, free: FreeMap, now: floa
     return replace(seen, replicas=tuple(kept), losses=tuple(losses), waiting=tuple(waiting))
 
 
-def _still_held(replica: Replica, planned: Planned, free: FreeMap) -> str | None:
+def _still_held(replica: AssignedReplica, planned: Planned, free: FreeMap) -> str | None:
     """The first node of a replica behind its gates on which more is promised than is free."""
     return None if replica.released else still_held(replica.assignment, planned, free)
 
@@ -64,7 +64,7 @@ def tries_again_after_seconds(added: Iterable[Assignment], planned: Planned, fre
     return SCHEDULING_SECONDS if any(still_held(each, planned, free) is not None for each in added) else None
 
 
-def _may_move(replica: Replica, planned: Planned, free: FreeMap, now: float) -> bool:
+def _may_move(replica: AssignedReplica, planned: Planned, free: FreeMap, now: float) -> bool:
     """Whether it has waited long enough, and finds a place that nobody holds any more."""
     if now - replica.assignment.since < SCHEDULING_SECONDS or replica.assignment.revision != planned.revision:
         return False
@@ -76,11 +76,11 @@ def _may_move(replica: Replica, planned: Planned, free: FreeMap, now: float) -> 
         )
 
 
-def _holds(replica: Replica, planned: Planned, free: FreeMap) -> list[Hold]:
+def _holds(replica: AssignedReplica, planned: Planned, free: FreeMap) -> list[Hold]:
     return holds_of(planned.pool, replica.assignment, free.fabric)
 
 
-def _given_up(replica: Replica, node: str) -> Loss:
+def _given_up(replica: AssignedReplica, node: str) -> Loss:
     number = replica.assignment.replica
     told = f"replica {number} is placed anew: pods that leave {node} hold its GPUs too long, and others are free"
     return Loss(replica.assignment, Explanation(Reason.SlotTaken, told), counts=False)

@@ -6,7 +6,15 @@ from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from weft.decide.health import NODE_LOST_SECONDS, SCHEDULING_SECONDS, Loss, Replica, Surroundings, loss_of, released_at
+from weft.decide.health import (
+    NODE_LOST_SECONDS,
+    SCHEDULING_SECONDS,
+    AssignedReplica,
+    Loss,
+    Surroundings,
+    loss_of,
+    released_at,
+)
 from weft.decide.promises import domain_name, held_by, keep_promise
 from weft.decide.silence import Judging, given_up
 from weft.decide.standing import Standing, standing_of
@@ -50,13 +58,13 @@ class Survivors:
     `stranded` serve though one of their nodes is gone. `standing` is told where all of them are sound.
     """
 
-    replicas: tuple[Replica, ...]
+    replicas: tuple[AssignedReplica, ...]
     losses: tuple[Loss, ...] = ()
     waiting: tuple[tuple[Assignment, str], ...] = ()
     standing: Standing | None = None
     stranded: tuple[Stranded, ...] = ()
 
-    def waits_for_a_node(self, replica: Replica) -> bool:
+    def waits_for_a_node(self, replica: AssignedReplica) -> bool:
         """Whether a replica serves though one of its nodes is gone."""
         return bool(self.stranded) and any(each.replica == replica.assignment.replica for each in self.stranded)
 
@@ -122,7 +130,7 @@ class Roll:
             found = self.standings[uid] = standing_of(uid, pool.status.assignments, self.pods.get(uid, ()))
         return found
 
-    def replicas(self, pool: PoolRecord) -> tuple[Replica, ...]:
+    def replicas(self, pool: PoolRecord) -> tuple[AssignedReplica, ...]:
         """Every assignment of a pool with its pods, by replica id."""
         found = self.standing(pool)
         if not found.depends and self.silent.isdisjoint(found.nodes):
@@ -134,7 +142,7 @@ class Roll:
         found = self.standing(pool)
         return found.sound and self.silent.isdisjoint(found.nodes) and self.nodes.keys() >= found.nodes
 
-    def is_sound(self, pool: PoolRecord, replica: Replica) -> bool:
+    def is_sound(self, pool: PoolRecord, replica: AssignedReplica) -> bool:
         """The same of one replica, while others start or leave."""
         names = frozenset(replica.nodes)
         are_there = self.silent.isdisjoint(names) and self.nodes.keys() >= names
@@ -144,7 +152,7 @@ class Roll:
         """Whether no node of theirs is silent."""
         return all(self.silent.isdisjoint(self.standing(pool).nodes) for pool in pools)
 
-    def _surrounded(self, pool: PoolRecord, replica: Replica) -> Replica:
+    def _surrounded(self, pool: PoolRecord, replica: AssignedReplica) -> AssignedReplica:
         """With what its scheduler wrote about it, whether its nodes answer, and what became of its ComputeDomain.
 
         Complete from the first time on that all its pods and its ComputeDomain are there. Pods of a split are made once
@@ -155,7 +163,9 @@ class Roll:
         lost = missing if claims and self.domains is not None else None
         if replica.whole and missing is None and not assignment.complete:
             assignment = replace(assignment, complete=True)
-        found = Replica(assignment, replica.pods, admission=self._admission(pool.key, assignment), lost_domain=lost)
+        found = AssignedReplica(
+            assignment, replica.pods, admission=self._admission(pool.key, assignment), lost_domain=lost
+        )
         return replace(found, reachable=self.silent.isdisjoint(found.nodes))
 
     def _missing_domain(self, pool: PoolRecord, assignment: Assignment) -> str | None:
@@ -192,7 +202,7 @@ class Roll:
         lost = tuple(sorted((name, self.away_since.get(name, self.now)) for name in (*gone, *used & self.silent)))
         return memory if (lost, gone) == (memory.lost, memory.gone) else replace(memory, lost=lost, gone=gone)
 
-    def stranded(self, pool: PoolRecord, staying: Iterable[Replica]) -> tuple[Stranded, ...]:
+    def stranded(self, pool: PoolRecord, staying: Iterable[AssignedReplica]) -> tuple[Stranded, ...]:
         """Of the replicas of a pool that stay those of which a node is gone."""
         if self.nodes.keys() >= self.standing(pool).nodes:
             return ()
@@ -222,7 +232,7 @@ def survivors(pool: PoolRecord, planned: Planned | None, roll: Roll, free: FreeM
     start = (pool.status.start_up or planned.start_up).in_use if planned is not None else 0
     seen = roll.observations.get(pool.key.uid)
     around = Surroundings(roll.now, roll.nodes, roll.away_since, _reader_of(pool.status.engine), start, seen)
-    kept: list[Replica] = []
+    kept: list[AssignedReplica] = []
     losses: list[Loss] = []
     replicas = roll.replicas(pool)
     for replica in sorted(replicas, key=_ANSWERS, reverse=True):
@@ -243,13 +253,13 @@ def survivors(pool: PoolRecord, planned: Planned | None, roll: Roll, free: FreeM
     return Survivors(tuple(kept), tuple(sorted(losses, key=_NUMBER)), stranded=stranded)
 
 
-def _is_a_part(replica: Replica, planned: Planned) -> bool:
+def _is_a_part(replica: AssignedReplica, planned: Planned) -> bool:
     """Whether it was read back from its pods while others of them were gone: its revision tells how many it has."""
     mine = replica.assignment
     return mine.revision == planned.revision and mine.pods != planned.plan.shape.pods
 
 
-def _part(replica: Replica, planned: Planned) -> Loss | None:
+def _part(replica: AssignedReplica, planned: Planned) -> Loss | None:
     if not _is_a_part(replica, planned):
         return None
     mine = replica.assignment
@@ -257,7 +267,7 @@ def _part(replica: Replica, planned: Planned) -> Loss | None:
     return Loss(mine, Explanation(Reason.PodDeleted, told), counts=False)
 
 
-def _promise_lost(pool: PoolRecord, planned: Planned | None, replica: Replica, free: FreeMap) -> Loss | None:
+def _promise_lost(pool: PoolRecord, planned: Planned | None, replica: AssignedReplica, free: FreeMap) -> Loss | None:
     current = planned is not None and replica.assignment.revision == planned.revision
     lost = keep_promise(pool, replica, planned.plan.shape if planned is not None and current else None, free)
     return None if lost is None else Loss(replica.assignment, lost, counts=False)

@@ -18,7 +18,7 @@ from weft.placement import leaves_domain
 from weft.scaling import restored
 
 if TYPE_CHECKING:
-    from weft.decide.health import Replica
+    from weft.decide.health import AssignedReplica
     from weft.decide.planning import Planned
     from weft.decide.survivors import Roll
     from weft.domain.fabric import Fabric
@@ -66,7 +66,7 @@ def again_seconds(since: float | None, now: float) -> float | None:
     return None if since is None else since + VANISHED_SECONDS - now
 
 
-def _not_seen(replica: Replica, shape: Shape, roll: Roll, fabric: Fabric) -> str | None:
+def _not_seen(replica: AssignedReplica, shape: Shape, roll: Roll, fabric: Fabric) -> str | None:
     """What nodes do not show of a replica that serves: devices of its kind, or that they share an NVLink domain.
 
     One of which a node is gone is no matter of sight.

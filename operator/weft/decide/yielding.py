@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from weft.decide.course import Course, Turn
-    from weft.decide.health import Replica
+    from weft.decide.health import AssignedReplica
     from weft.placement import FreeMap, Hold
 
 _ROUNDING = 1e-9
@@ -31,7 +31,7 @@ class Victim:
 
     unit: Sequence[Course]
     course: Course
-    replica: Replica
+    replica: AssignedReplica
     holds: tuple[Hold, ...]
     domain: int | None
 
