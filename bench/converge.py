@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from weft.domain.cluster import ObjectRecord
-    from weft.domain.snapshot import ScaleMemory
+    from weft.domain.pool_memory import ScaleMemory
     from weft.domain.status import PoolProgress
     from weft.render import Json
 

@@ -25,8 +25,9 @@ from bench.result import Result
 from weft.catalog import load
 from weft.control.garbage import collected_afterwards
 from weft.decide import decide
+from weft.domain.scaling_spec import ScalingSpec
 from weft.domain.snapshot import PoolObservation, PoolRecord, Snapshot
-from weft.domain.spec import PoolSpec, RolloutSpec, ScalingSpec
+from weft.domain.spec import PoolSpec, RolloutSpec
 from weft.domain.workload import Slo, Workload
 
 if TYPE_CHECKING:

@@ -11,15 +11,15 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Self
 
+from weft.domain.scaling_spec import ScalingSpec
 from weft.domain.snapshot import PoolObservation
-from weft.domain.spec import ScalingSpec
 from weft.domain.workload import Role
 from weft.scaling import ScaleAnswer, ScaleRequest, scale_pool
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from weft.domain.snapshot import ScaleMemory
+    from weft.domain.pool_memory import ScaleMemory
 
 STEP_SECONDS = 10.0
 WINDOW_STEPS = 6  # the minute over which answered requests are counted

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from weft.domain.cluster import ContainerFailure, NodeRecord, PodIdentity, PodPhase, PodRecord
+from weft.domain.scaling_spec import ScalingMode, ScalingSpec
 from weft.domain.snapshot import PoolRecord, ResourceKey
 from weft.domain.spec import (
     EngineSpec,
@@ -16,8 +17,6 @@ from weft.domain.spec import (
     PoolSpec,
     RolloutSpec,
     RouterSpec,
-    ScalingMode,
-    ScalingSpec,
     ShapePins,
 )
 from weft.domain.status import Assignment, PoolStatus

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from bench.records import GPU, START, in_clique, node_record, pod_record, pool_record, pool_spec
 from weft.domain.cluster import NodeRecord, PodPhase, PodRecord
-from weft.domain.spec import PlacementSpec, PoolSpec, RolloutSpec, ScalingMode, ScalingSpec
+from weft.domain.scaling_spec import ScalingMode, ScalingSpec
+from weft.domain.spec import PlacementSpec, PoolSpec, RolloutSpec
 from weft.domain.units import GIB
 from weft.domain.workload import Slo, Workload
 

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
     from weft.domain.cluster import NodeRecord
     from weft.domain.moves import MoveBudget
+    from weft.domain.pool_memory import ScaleMemory
     from weft.domain.quotas import QuotaRecord
-    from weft.domain.snapshot import PoolRecord, ScaleMemory, SplitRecord
+    from weft.domain.snapshot import PoolRecord, SplitRecord
     from weft.domain.status import Assignment
 
 

@@ -12,8 +12,9 @@ from bench.settling_bench.crowd import Crowd
 from weft.domain.cluster import PodPhase, PodRecord
 from weft.domain.moves import MoveBudget
 from weft.domain.quotas import QuotaRecord
+from weft.domain.scaling_spec import ScalingSpec
 from weft.domain.snapshot import ResourceKey, SplitRecord
-from weft.domain.spec import PlacementSpec, RolloutSpec, RouterSpec, ScalingSpec, ShapePins, SplitSpec
+from weft.domain.spec import PlacementSpec, RolloutSpec, RouterSpec, ShapePins, SplitSpec
 from weft.domain.status import SplitStatus
 from weft.domain.workload import Role, Slo, Workload
 

@@ -10,7 +10,8 @@ import pytest
 from tests.api.cases import resource
 from weft.api import parse_pool, parse_split
 from weft.api.overrides import laid_over
-from weft.domain.spec import RouterKind, RouterSpec, ScalingMode, SplitSpec
+from weft.domain.scaling_spec import ScalingMode
+from weft.domain.spec import RouterKind, RouterSpec, SplitSpec
 from weft.domain.workload import Role
 
 Json = dict[str, Any]

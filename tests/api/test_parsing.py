@@ -19,7 +19,8 @@ from weft.api.schema import structural_schema
 from weft.api.split import PDSplitSpec
 from weft.domain.hardware import Precision
 from weft.domain.reasons import Reason
-from weft.domain.spec import RouterKind, ScalingMode, SourceKind
+from weft.domain.scaling_spec import ScalingMode
+from weft.domain.spec import RouterKind, SourceKind
 from weft.domain.workload import Role
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from weft.control.isolating import MOST_TRIES, TRIED_AGAIN_SECONDS, Isolating
 from weft.control.telemetry import Telemetry
 from weft.decide import decide
 from weft.domain.reasons import Reason
-from weft.domain.spec import ScalingSpec
+from weft.domain.scaling_spec import ScalingSpec
 from weft.domain.stumbling import Stumbled
 from weft.domain.workload import Role
 

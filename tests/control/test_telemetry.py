@@ -10,10 +10,10 @@ from tests.fabric.cluster import board
 from weft.control.fabric_gauges import MOST_DOMAINS
 from weft.control.telemetry import Telemetry
 from weft.domain.decision import Decisions
+from weft.domain.pool_memory import Outlier, Outliers
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.room import DomainRoom
 from weft.domain.shape import Calibration
-from weft.domain.snapshot import Outlier, Outliers
 from weft.domain.status import Condition
 
 POOLS = 50

@@ -16,9 +16,10 @@ from tests.render.pools import RELEASE, SGLANG, changed, plan, pool, shape, spec
 from weft.domain import labels
 from weft.domain.action import ApplyObject, DeleteObject
 from weft.domain.reasons import Reason
+from weft.domain.scaling_spec import ScalingMode
 from weft.domain.shape import EngineName
 from weft.domain.snapshot import PoolRecord, ResourceKey, SplitRecord
-from weft.domain.spec import RolloutSpec, RouterKind, ScalingMode
+from weft.domain.spec import RolloutSpec, RouterKind
 from weft.domain.status import SplitStatus
 from weft.domain.workload import Role
 from weft.render import front_image, front_name, front_program, pair_of, surplus

@@ -16,8 +16,9 @@ from weft.domain.cluster import ContainerFailure, PodPhase
 from weft.domain.moves import MoveBudget
 from weft.domain.queueing import Queueing, QueueRecord
 from weft.domain.reports import ComputeDomainReport, DomainMember
+from weft.domain.scaling_spec import ScalingSpec
 from weft.domain.snapshot import PoolObservation
-from weft.domain.spec import PoolSpec, RolloutSpec, ScalingSpec, ShapePins
+from weft.domain.spec import PoolSpec, RolloutSpec, ShapePins
 from weft.domain.workload import Role, Slo
 
 if TYPE_CHECKING:

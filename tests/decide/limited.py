@@ -10,12 +10,13 @@ from tests.fabric.cluster import board
 from weft.domain.cluster import PodPhase
 from weft.domain.quotas import QuotaRecord
 from weft.domain.snapshot import PoolRecord, ResourceKey, SplitRecord
-from weft.domain.spec import RouterSpec, ScalingSpec, SplitSpec
+from weft.domain.spec import RouterSpec, SplitSpec
 from weft.domain.status import SplitStatus
 from weft.domain.workload import Role
 
 if TYPE_CHECKING:
     from weft.domain.cluster import PodRecord
+    from weft.domain.scaling_spec import ScalingSpec
     from weft.domain.snapshot import Snapshot
 
 GPUS, PODS = f"requests.{NVIDIA}", "pods"

@@ -13,7 +13,8 @@ from weft.domain.workload import Role
 
 if TYPE_CHECKING:
     from weft.domain.reasons import Reason
-    from weft.domain.spec import RolloutSpec, ScalingSpec
+    from weft.domain.scaling_spec import ScalingSpec
+    from weft.domain.spec import RolloutSpec
 
 STEP = 10.0
 HEADROOM = 1.1  # what a pool has by default

@@ -12,7 +12,8 @@ from tests.decide.world import World, external, pool, pool_spec
 from tests.fabric.cluster import board
 from tests.scaling.cases import seen
 from weft.domain.quotas import QuotaRecord, QuotaScope
-from weft.domain.spec import RolloutSpec, ScalingSpec
+from weft.domain.scaling_spec import ScalingSpec
+from weft.domain.spec import RolloutSpec
 
 if TYPE_CHECKING:
     from weft.domain.snapshot import PoolRecord

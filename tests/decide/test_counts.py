@@ -14,8 +14,8 @@ from tests.decide.world import World, external, pool, pool_spec
 from tests.fabric.cluster import board
 from tests.scaling.cases import seen
 from weft.domain.reasons import Reason
+from weft.domain.scaling_spec import ScalingSpec
 from weft.domain.snapshot import Caveat
-from weft.domain.spec import ScalingSpec
 from weft.domain.workload import Slo
 
 if TYPE_CHECKING:

@@ -12,10 +12,11 @@ from tests.decide.histories import SINGLE, act, held_gpus, left_open
 from tests.decide.world import World, external, pool, pool_spec
 from tests.fabric.cluster import board, busy
 from weft.domain.cluster import ContainerFailure, PodPhase
-from weft.domain.spec import PoolSpec, ScalingSpec
+from weft.domain.scaling_spec import ScalingSpec
 
 if TYPE_CHECKING:
     from tests.decide.histories import Action
+    from weft.domain.spec import PoolSpec
 
 BOARDS = ("b-0", "b-1", "b-2")
 GPUS = 8

@@ -9,7 +9,8 @@ from tests.decide.world import World, expert_spec, external, pool, pool_spec
 from tests.fabric.cluster import board, busy, rack, with_rdma
 from weft.domain.cluster import ContainerFailure
 from weft.domain.reasons import Reason
-from weft.domain.spec import PoolSpec, RolloutSpec, ScalingSpec, ShapePins
+from weft.domain.scaling_spec import ScalingSpec
+from weft.domain.spec import PoolSpec, RolloutSpec, ShapePins
 from weft.domain.workload import Role, Slo, Workload
 
 ONE_OF_EIGHT = 8

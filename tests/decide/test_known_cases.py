@@ -14,7 +14,8 @@ from tests.decide.world import WORKLOAD, World, external, pool, pool_spec
 from tests.fabric.cluster import board, with_rdma
 from tests.scaling.cases import seen
 from weft.domain.quotas import QuotaRecord
-from weft.domain.spec import RolloutSpec, ScalingSpec
+from weft.domain.scaling_spec import ScalingSpec
+from weft.domain.spec import RolloutSpec
 from weft.domain.workload import Role
 
 if TYPE_CHECKING:

@@ -15,7 +15,8 @@ from tests.scaling.cases import seen
 from weft.decide.rollout import arriving, leaving, serving
 from weft.decide.weighing import PATIENCE_SECONDS
 from weft.domain.reasons import Reason
-from weft.domain.spec import RolloutSpec, RolloutStrategy, ScalingSpec
+from weft.domain.scaling_spec import ScalingSpec
+from weft.domain.spec import RolloutSpec, RolloutStrategy
 from weft.domain.status import Assignment
 from weft.domain.workload import Role
 from weft.placement import Departure

@@ -9,8 +9,9 @@ import pytest
 from tests.decide.test_known_cases import counts, offer
 from tests.decide.test_splits import half, over_rdma, split_world
 from tests.decide.world import WORKLOAD, World
+from weft.domain.scaling_spec import ScalingSpec
 from weft.domain.shape import Limit
-from weft.domain.spec import PoolSpec, ScalingSpec, ShapePins
+from weft.domain.spec import PoolSpec, ShapePins
 from weft.domain.workload import Role, Slo
 from weft.perf import SEVERAL_THROUGH_THE_HOST
 

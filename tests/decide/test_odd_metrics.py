@@ -13,8 +13,8 @@ import pytest
 from tests.decide.world import World, pool, pool_spec
 from tests.fabric.cluster import board
 from tests.observe.telling import page
+from weft.domain.scaling_spec import ScalingMode, ScalingSpec
 from weft.domain.shape import EngineName
-from weft.domain.spec import ScalingMode, ScalingSpec
 from weft.engines import series_for
 from weft.observe.direct import DirectSource
 from weft.observe.exposition import parse

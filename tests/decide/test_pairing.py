@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,12 +15,15 @@ from weft.decide.planning import Planned
 from weft.decide.survivors import Survivors
 from weft.domain.calibration import Subject
 from weft.domain.cluster import PodIdentity, PodPhase, PodRecord
+from weft.domain.pool_memory import ScaleMemory
 from weft.domain.reasons import Explanation, Reason
-from weft.domain.snapshot import PoolRecord, ScaleMemory
 from weft.domain.start_up import StartUp
 from weft.domain.status import Assignment
 from weft.domain.workload import Role
 from weft.scaling import ScaleAnswer
+
+if TYPE_CHECKING:
+    from weft.domain.snapshot import PoolRecord
 
 OLD, NEW = "old", "new"
 

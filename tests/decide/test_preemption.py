@@ -10,7 +10,7 @@ import pytest
 from tests.decide.preempting import HIGH, asked, comes, draining_goes_on
 from tests.decide.world import World, external, pool, pool_spec
 from tests.fabric.cluster import board
-from weft.domain.spec import ScalingSpec
+from weft.domain.scaling_spec import ScalingSpec
 
 if TYPE_CHECKING:
     from weft.domain.snapshot import PoolRecord

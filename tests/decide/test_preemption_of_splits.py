@@ -11,7 +11,7 @@ from tests.decide.preempting import HIGH
 from tests.decide.world import World, external, pool, pool_spec
 from tests.fabric.cluster import board
 from tests.scaling.cases import seen
-from weft.domain.spec import ScalingSpec
+from weft.domain.scaling_spec import ScalingSpec
 
 
 def halves(world: World, name: str = "pair") -> tuple[int, int]:

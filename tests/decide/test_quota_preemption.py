@@ -13,7 +13,7 @@ from tests.decide.test_budgets import of_class
 from tests.decide.world import external, pool, pool_spec
 from tests.fabric.cluster import board, rack
 from weft.domain.quotas import QuotaRecord, QuotaScope
-from weft.domain.spec import ScalingSpec
+from weft.domain.scaling_spec import ScalingSpec
 
 if TYPE_CHECKING:
     from weft.domain.snapshot import PoolRecord, Snapshot

@@ -20,7 +20,7 @@ from weft.catalog import load
 from weft.decide import decide
 from weft.decide.forecasts import MOST_IN_A_PASS
 from weft.domain.forecast import KeptForecast, Past
-from weft.domain.spec import ScalingSpec
+from weft.domain.scaling_spec import ScalingSpec
 from weft.scaling.forecast import BIN_SECONDS, forecast
 from weft.scaling.keeping import LEAST_KEPT_SECONDS, restored
 from weft.scaling.seasons import SLOTS

@@ -15,7 +15,7 @@ from tests.decide.world import World, external, pool, pool_spec
 from tests.fabric.cluster import board
 from tests.scaling.cases import seen
 from weft.decide.rounds import fill_of, in_rounds
-from weft.domain.spec import ScalingSpec
+from weft.domain.scaling_spec import ScalingSpec
 from weft.domain.workload import Role
 
 if TYPE_CHECKING:

@@ -17,7 +17,8 @@ from tests.fabric.cluster import board, busy
 from weft.decide.settling import as_decided, both, may_change_again
 from weft.domain.moves import MoveBudget
 from weft.domain.reasons import Explanation, Reason
-from weft.domain.spec import PoolSpec, RolloutSpec, ScalingSpec
+from weft.domain.scaling_spec import ScalingSpec
+from weft.domain.spec import PoolSpec, RolloutSpec
 
 if TYPE_CHECKING:
     from tests.decide.histories import Action

@@ -15,7 +15,7 @@ from weft.domain.spec import RolloutStrategy
 
 if TYPE_CHECKING:
     from tests.decide.world import World
-    from weft.domain.snapshot import Outliers
+    from weft.domain.pool_memory import Outliers
 
 SLOW = {2: 2.0}
 SAID = "has been slower than its siblings for 3 min, at no higher load"

@@ -10,18 +10,10 @@ from tests.decide.world import World, external, pool, pool_spec
 from tests.fabric.cluster import amd_board, board, busy, with_rdma
 from weft.catalog import load
 from weft.domain.hardware import Precision
+from weft.domain.scaling_spec import ScalingSpec
 from weft.domain.shape import EngineName
 from weft.domain.snapshot import ResourceKey, SplitRecord
-from weft.domain.spec import (
-    EngineSpec,
-    KVSpec,
-    PlacementSpec,
-    PoolSpec,
-    RouterKind,
-    RouterSpec,
-    ScalingSpec,
-    SplitSpec,
-)
+from weft.domain.spec import EngineSpec, KVSpec, PlacementSpec, PoolSpec, RouterKind, RouterSpec, SplitSpec
 from weft.domain.status import SplitStatus
 from weft.domain.workload import Role
 

@@ -12,8 +12,8 @@ from tests.decide.world import World, pool, pool_spec
 from tests.fabric.cluster import board
 from weft.decide.planning import SHAPE_STAYS_SECONDS
 from weft.domain.calibration import Calibrated, Subject
+from weft.domain.scaling_spec import ScalingMode, ScalingSpec
 from weft.domain.shape import Calibration
-from weft.domain.spec import ScalingMode, ScalingSpec
 from weft.domain.workload import Role, Slo
 
 RATE = 100.0

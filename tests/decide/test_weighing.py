@@ -15,7 +15,8 @@ from weft.decide.rollout import limits_of
 from weft.decide.weighing import PATIENCE_SECONDS
 from weft.domain.cluster import ContainerFailure, PodPhase
 from weft.domain.reasons import Reason
-from weft.domain.spec import RolloutSpec, RolloutStrategy, ScalingSpec
+from weft.domain.scaling_spec import ScalingSpec
+from weft.domain.spec import RolloutSpec, RolloutStrategy
 
 AUTO = ScalingSpec(min_replicas=3, max_replicas=3)
 EITHER = RolloutSpec(max_surge=1, max_unavailable=1)

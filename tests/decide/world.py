@@ -14,6 +14,7 @@ from weft.catalog import load
 from weft.decide import decide
 from weft.domain.cluster import ContainerFailure, NodeRecord, PodIdentity, PodPhase, PodRecord
 from weft.domain.reports import ComputeDomainReport, DomainMember, Reports
+from weft.domain.scaling_spec import ScalingMode, ScalingSpec
 from weft.domain.snapshot import PoolRecord, ResourceKey, Snapshot, SplitRecord
 from weft.domain.spec import (
     EngineSpec,
@@ -24,8 +25,6 @@ from weft.domain.spec import (
     PoolSpec,
     RolloutSpec,
     RouterSpec,
-    ScalingMode,
-    ScalingSpec,
     SchedulerName,
     ShapePins,
 )
@@ -38,8 +37,9 @@ if TYPE_CHECKING:
 
     from weft.domain.decision import Decisions, PoolDecision
     from weft.domain.moves import MoveBudget
+    from weft.domain.pool_memory import ScaleMemory
     from weft.domain.queueing import Queueing
-    from weft.domain.snapshot import PoolObservation, ScaleMemory
+    from weft.domain.snapshot import PoolObservation
 
 NVIDIA = "nvidia.com/gpu"
 WORKLOAD = Workload(1.0, input_tokens=1000, output_tokens=200, input_tokens_p95=2000, output_tokens_p95=400)

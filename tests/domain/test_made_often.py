@@ -12,7 +12,8 @@ import pytest
 
 from weft.domain.changed import changed
 from weft.domain.made_often import made_often
-from weft.domain.snapshot import PoolObservation, ScaleMemory
+from weft.domain.pool_memory import ScaleMemory
+from weft.domain.snapshot import PoolObservation
 from weft.domain.status import PoolStatus
 
 

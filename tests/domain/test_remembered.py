@@ -7,8 +7,8 @@ from dataclasses import fields, replace
 import pytest
 
 from weft.domain.changed import changed
+from weft.domain.pool_memory import LoadSample, ScaleMemory
 from weft.domain.remembered import LastAnswers
-from weft.domain.snapshot import LoadSample, ScaleMemory
 from weft.domain.status import PoolStatus
 
 

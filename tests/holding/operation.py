@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 
     from weft.domain.cluster import PodRecord
     from weft.domain.decision import Decisions
-    from weft.domain.snapshot import PoolRecord, ScaleMemory
+    from weft.domain.pool_memory import ScaleMemory
+    from weft.domain.snapshot import PoolRecord
     from weft.domain.status import Assignment
 
 Json = dict[str, Any]

@@ -12,8 +12,8 @@ from tests.decide.world import pool, pool_spec
 from tests.observe.every_day_the_same import EveryDayTheSame, listening
 from tests.scaling.test_forecast import MONDAY, busy_from_nine, followed
 from weft.domain.errors import Bug
+from weft.domain.pool_memory import ScaleMemory
 from weft.domain.shape import EngineName, EngineRelease
-from weft.domain.snapshot import ScaleMemory
 from weft.engines import finished_by_engine, series_for
 from weft.observe.past import LONGEST_SECONDS, RETRY_SECONDS, PastTraffic
 from weft.observe.prometheus import PrometheusSource, rate_of_all

@@ -17,7 +17,7 @@ from tests.decide.world import World, pool, pool_spec
 from tests.fabric.cluster import board
 from tests.prometheus.engines import PORT, Load, ScriptedEngine
 from tests.prometheus.server import OddClock, RealPrometheus
-from weft.domain.spec import ScalingSpec
+from weft.domain.scaling_spec import ScalingSpec
 from weft.domain.workload import Slo
 from weft.observe.collector import MetricsCollector
 from weft.observe.direct import DirectSource

@@ -8,6 +8,7 @@ from typing import Any
 
 from weft.domain.hardware import Precision
 from weft.domain.reasons import Explanation, Reason
+from weft.domain.scaling_spec import ScalingMode, ScalingSpec
 from weft.domain.shape import EngineName, EngineRelease, Limit, Percentiles, Plan, Prediction, Shape
 from weft.domain.snapshot import PoolRecord, ResourceKey, SplitRecord
 from weft.domain.spec import (
@@ -22,8 +23,6 @@ from weft.domain.spec import (
     RolloutSpec,
     RouterKind,
     RouterSpec,
-    ScalingMode,
-    ScalingSpec,
     ShapePins,
     SplitSpec,
 )

@@ -9,6 +9,7 @@ import pytest
 
 from tests.render.pools import LLAMA, plan, shape, spec
 from weft.domain.reasons import Explanation, Reason
+from weft.domain.scaling_spec import ScalingSpec
 from weft.domain.spec import (
     EngineSpec,
     KVSpec,
@@ -18,7 +19,6 @@ from weft.domain.spec import (
     PodSpec,
     RolloutSpec,
     RouterSpec,
-    ScalingSpec,
     ShapePins,
     SourceKind,
     Toleration,

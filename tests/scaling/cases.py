@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from weft.domain.scaling_spec import ScalingSpec
 from weft.domain.snapshot import PoolObservation
-from weft.domain.spec import ScalingSpec
 from weft.domain.workload import Role
 from weft.scaling import ScaleAnswer, ScaleRequest, scale_pool
 

@@ -5,16 +5,19 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tests.shaping.cases import CATALOG, LLAMA_70B
 from weft.domain.calibration import Calibrated, Subject
 from weft.domain.shape import Calibration, EngineName, EngineRelease, Shape
-from weft.domain.snapshot import CalibrationMemory, PodObservation, PoolObservation
+from weft.domain.snapshot import PodObservation, PoolObservation
 from weft.domain.workload import Role, Workload
 from weft.perf import ReplicaModel, at_rate
 from weft.scaling.calibration import Look, Means, is_due, learnt, watched
 from weft.scaling.taking_over import in_force
+
+if TYPE_CHECKING:
+    from weft.domain.pool_memory import CalibrationMemory
 
 WINDOW = 120.0
 PODS = ("chat-0-0", "chat-1-0")

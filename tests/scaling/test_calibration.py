@@ -27,8 +27,8 @@ from tests.scaling.learning import (
 )
 from tests.shaping.cases import DEEPSEEK, LLAMA_70B
 from weft.domain.calibration import Calibrated
+from weft.domain.pool_memory import CalibrationMemory, LoadSample
 from weft.domain.shape import Calibration
-from weft.domain.snapshot import CalibrationMemory, LoadSample
 from weft.domain.workload import Role
 from weft.scaling.calibration import CLAIMS, Means, is_due, is_quiet, learnt, load_of, of, settled, watched
 

@@ -10,8 +10,8 @@ import pytest
 from tests.scaling.learning import RELEASE, START, SUBJECT, FixedCosts, Pool, off, shape_of
 from tests.shaping.cases import LLAMA_70B
 from weft.domain.calibration import Calibrated, Subject, factors_for, measured_on
+from weft.domain.pool_memory import CalibrationMemory
 from weft.domain.shape import Calibration
-from weft.domain.snapshot import CalibrationMemory
 from weft.scaling.taking_over import in_force, what_is_phased
 
 

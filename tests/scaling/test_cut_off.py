@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from itertools import repeat
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -12,10 +13,13 @@ from hypothesis import strategies as st
 
 from tests.yardstick import assert_no_steeper
 from weft.domain.reasons import Reason
-from weft.domain.snapshot import Outliers, PodObservation
+from weft.domain.snapshot import PodObservation
 from weft.domain.workload import Role
 from weft.scaling.cut_off import failing, fetches_well
 from weft.scaling.outliers import LONGEST_GAP_SECONDS, wake_after_seconds, watched, worth_a_look
+
+if TYPE_CHECKING:
+    from weft.domain.pool_memory import Outliers
 
 CUT_OFF, ALIKE = Reason.CutOffFromPrefill, Reason.TransfersFail
 NOW = 1_000_000.0

@@ -8,8 +8,9 @@ import pytest
 
 from tests.scaling.cases import Pool, reason, seen
 from tests.scaling.test_at_front import at_front
+from weft.domain.pool_memory import LoadSample, ScaleMemory
 from weft.domain.reasons import Reason
-from weft.domain.snapshot import LoadSample, PodObservation, PoolObservation, ScaleMemory
+from weft.domain.snapshot import PodObservation, PoolObservation
 from weft.scaling.forecast import MOST_RATE
 from weft.scaling.sight import look
 

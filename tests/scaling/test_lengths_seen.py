@@ -20,7 +20,8 @@ from weft.scaling import live_workload, remembered
 from weft.scaling.lengths_seen import MOST_SECONDS, Mean, apart, over_enough
 
 if TYPE_CHECKING:
-    from weft.domain.snapshot import LengthSample, PoolObservation
+    from weft.domain.pool_memory import LengthSample
+    from weft.domain.snapshot import PoolObservation
 
 LONG_TAILED = Workload(8.0, input_tokens=2000, output_tokens=200, input_tokens_p95=7000, output_tokens_p95=600)
 

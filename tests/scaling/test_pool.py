@@ -10,7 +10,7 @@ import pytest
 
 from tests.scaling.cases import AUTO, Pool, reason, seen
 from weft.domain.reasons import Reason
-from weft.domain.spec import ScalingMode
+from weft.domain.scaling_spec import ScalingMode
 from weft.domain.workload import Role
 
 if TYPE_CHECKING:

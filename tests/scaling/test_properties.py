@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from bench.fluid import Fluid
 from tests.scaling.cases import Pool, seen
 from tests.scaling.scrapes import COUNTERS, GAUGES, SCRAPES, Line, observed, scraped
+from weft.domain.scaling_spec import ScalingSpec
 from weft.domain.snapshot import PoolObservation
-from weft.domain.spec import ScalingSpec
 
 numbers = st.one_of(
     st.none(),

@@ -12,7 +12,7 @@ from weft.domain.workload import Workload
 from weft.scaling import live_workload, remembered
 
 if TYPE_CHECKING:
-    from weft.domain.snapshot import LengthSample
+    from weft.domain.pool_memory import LengthSample
 
 DECLARED = Workload(10.0, input_tokens=2000, output_tokens=100, input_tokens_p95=4000, output_tokens_p95=200)
 

@@ -12,8 +12,8 @@ from tests.scaling.cases import Pool, seen
 from tests.scaling.test_properties import observations, specs
 from tests.scaling.test_split import pair, step
 from weft.domain.reasons import Reason
+from weft.domain.scaling_spec import ScalingMode, ScalingSpec
 from weft.domain.snapshot import PodObservation, PoolObservation
-from weft.domain.spec import ScalingMode, ScalingSpec
 
 
 def silent(arrivals: float | None, ready: int = 2, *, at_front: bool = True) -> PoolObservation:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from bench.fluid import Fluid
 from tests.scaling.cases import Pool, seen
-from weft.domain.spec import ScalingSpec
+from weft.domain.scaling_spec import ScalingSpec
 from weft.domain.workload import Role
 from weft.scaling import RatioGuard, scale_pool, scale_split
 

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.scaling.cases import Pool, seen
+from weft.domain.pool_memory import Outlier, Outliers
 from weft.domain.reasons import Reason
-from weft.domain.snapshot import Outlier, Outliers, PodObservation, PoolObservation
+from weft.domain.snapshot import PodObservation, PoolObservation
 from weft.domain.workload import Role
 from weft.scaling.outliers import watched
 from weft.scaling.slowness import is_whole, stands_out, times_slower, without_outliers

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from weft.catalog import load
+from weft.domain.scaling_spec import ScalingSpec
 from weft.domain.spec import (
     Balancing,
     EngineSpec,
@@ -16,7 +17,6 @@ from weft.domain.spec import (
     PoolSpec,
     RolloutSpec,
     RouterSpec,
-    ScalingSpec,
     ShapePins,
 )
 from weft.domain.units import MIB

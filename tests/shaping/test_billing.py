@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.shaping.cases import CATALOG, GB200, H100, LLAMA_8B, LLAMA_70B, Wish
-from weft.domain.spec import MOST_NODES, ScalingSpec, ShapePins
+from weft.domain.scaling_spec import MOST_NODES, ScalingSpec
+from weft.domain.spec import ShapePins
 from weft.shaping.choice import answer
 
 BY_RATE = Wish(LLAMA_8B, (H100,))

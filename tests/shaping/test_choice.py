@@ -31,8 +31,9 @@ from tests.yardstick import assert_each_quick
 from weft.domain.errors import Blocked, Invalid
 from weft.domain.hardware import Precision
 from weft.domain.reasons import Reason
+from weft.domain.scaling_spec import ScalingSpec
 from weft.domain.shape import EngineName, EngineRelease
-from weft.domain.spec import DomainRule, EngineSpec, PlacementSpec, ScalingSpec, ShapePins
+from weft.domain.spec import DomainRule, EngineSpec, PlacementSpec, ShapePins
 from weft.domain.units import MIB
 from weft.domain.workload import Role, Slo
 from weft.shaping import Supply, choice, choose

@@ -11,7 +11,7 @@ from tests.decide.world import pool, pool_spec
 from tests.fabric.cluster import board, with_rdma
 from weft.api import parse_split
 from weft.catalog import load
-from weft.domain.spec import ScalingSpec
+from weft.domain.scaling_spec import ScalingSpec
 from weft.domain.workload import Slo, Workload
 from weft.twin.serving import Route, Stream
 from weft.twin.simulation import Setting

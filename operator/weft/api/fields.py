@@ -9,9 +9,9 @@ from pydantic import AfterValidator, Field, PlainValidator, Strict, WithJsonSche
 from pydantic.config import JsonDict, JsonValue
 
 from weft.api.rules import VALIDATIONS, ApiModel, Json, refusal
-from weft.domain import hardware, spec, workload
+from weft.domain import hardware, scaling_spec, spec, workload
 from weft.domain.errors import Invalid
-from weft.domain.spec import MOST_REPLICAS
+from weft.domain.scaling_spec import MOST_REPLICAS
 from weft.domain.times import read_far_instant
 from weft.domain.units import DURATION_PATTERN, parse_duration_seconds, parse_quantity
 
@@ -201,7 +201,7 @@ Precision = Annotated[hardware.Precision, Strict(strict=False)]
 Role = Annotated[workload.Role, Strict(strict=False)]
 Balancing = Annotated[spec.Balancing, Strict(strict=False)]
 DomainRule = Annotated[spec.DomainRule, Strict(strict=False)]
-ScalingMode = Annotated[spec.ScalingMode, Strict(strict=False)]
+ScalingMode = Annotated[scaling_spec.ScalingMode, Strict(strict=False)]
 RolloutStrategy = Annotated[spec.RolloutStrategy, Strict(strict=False)]
 RouterKind = Annotated[spec.RouterKind, Strict(strict=False)]
 

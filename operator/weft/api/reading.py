@@ -6,7 +6,7 @@ import json
 import math
 from typing import TYPE_CHECKING
 
-from weft.domain import hardware, spec, workload
+from weft.domain import hardware, scaling_spec, spec, workload
 from weft.domain.shape import EngineName
 from weft.domain.times import read_far_instant
 from weft.domain.units import parse_duration_seconds, parse_quantity
@@ -192,8 +192,8 @@ def _toleration(read: Toleration) -> spec.Toleration:
     return spec.Toleration(read.key or "", read.operator, read.value or "", read.effect or "", read.toleration_seconds)
 
 
-def _scaling(read: Scaling) -> spec.ScalingSpec:
-    return spec.ScalingSpec(
+def _scaling(read: Scaling) -> scaling_spec.ScalingSpec:
+    return scaling_spec.ScalingSpec(
         mode=read.mode,
         replicas=read.replicas,
         min_replicas=read.min_replicas,

@@ -17,8 +17,8 @@ from weft.api.fields import (
     zero_refused,
 )
 from weft.api.rules import ApiModel, Rule, refusal
-from weft.domain import spec
-from weft.domain.spec import MOST_REPLICAS
+from weft.domain import scaling_spec, spec
+from weft.domain.scaling_spec import MOST_REPLICAS
 
 
 def _counted(what: str) -> AfterValidator:
@@ -72,7 +72,7 @@ class SplitScaling(ScalingBounds):
     """How the replica counts of both sides are decided."""
 
     mode: ScalingMode = Field(
-        default=spec.ScalingMode.Auto,
+        default=scaling_spec.ScalingMode.Auto,
         description="Auto: Weft decides the counts. External: the /scale of the two child pools belongs to a person, "
         "HPA or KEDA; Weft recommends in status.",
     )
@@ -82,11 +82,11 @@ class SplitScaling(ScalingBounds):
 
 
 def _auto_owns_the_count(scaling: Scaling) -> bool:
-    return scaling.mode != spec.ScalingMode.Auto or scaling.replicas is None
+    return scaling.mode != scaling_spec.ScalingMode.Auto or scaling.replicas is None
 
 
 def _external_has_a_count(scaling: Scaling) -> bool:
-    return scaling.mode != spec.ScalingMode.External or scaling.replicas is not None
+    return scaling.mode != scaling_spec.ScalingMode.External or scaling.replicas is not None
 
 
 class Scaling(ScalingBounds):
@@ -108,7 +108,7 @@ class Scaling(ScalingBounds):
     )
 
     mode: ScalingMode = Field(
-        default=spec.ScalingMode.Auto,
+        default=scaling_spec.ScalingMode.Auto,
         description="Auto: Weft decides the count and replicas must be absent. External: replicas is required and "
         "belongs to a person, HPA or KEDA through /scale; Weft writes status.recommendedReplicas.",
     )

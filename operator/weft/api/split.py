@@ -14,7 +14,7 @@ from weft.api.rules import ApiModel, Rule
 from weft.api.scaling import Rollout, ScalingBounds, SplitScaling
 from weft.api.serving import Pod, SplitRouter
 from weft.api.traffic import Slo, Workload
-from weft.domain.spec import ScalingMode
+from weft.domain.scaling_spec import ScalingMode
 from weft.domain.units import parse_quantity
 
 OVERRIDE = "x-weft-override"  # for our own schema generator: below this field there are no defaults

@@ -19,7 +19,7 @@ from weft.api.fields import (
     described,
 )
 from weft.api.rules import ApiModel
-from weft.domain.spec import MOST_NODES, MOST_REPLICAS
+from weft.domain.scaling_spec import MOST_NODES, MOST_REPLICAS
 from weft.domain.status import MOST_AVOIDED
 
 # Exact decimals of our own writing, so that what is read back is what was decided.

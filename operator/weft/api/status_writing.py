@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from weft.api.fields import MAX_MESSAGE_CHARACTERS
 from weft.api.figures import figure, milliseconds
 from weft.api.live_figures import observed_figures
-from weft.domain.spec import MOST_REPLICAS
+from weft.domain.scaling_spec import MOST_REPLICAS
 from weft.domain.start_up import PHASES
 from weft.domain.status import MOST_AVOIDED
 from weft.domain.times import instant

@@ -15,7 +15,7 @@ from weft.cli.study_page import cost_rows, form_data, other_way, sentences, stud
 from weft.cli.tables import headed_table
 from weft.domain.figures import counted, digits, request_rate, seconds
 from weft.domain.reasons import Reason
-from weft.domain.spec import ScalingMode
+from weft.domain.scaling_spec import ScalingMode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -14,7 +14,7 @@ from weft.cli.study import whole_cost
 from weft.cli.tables import headed_table
 from weft.domain.figures import counted, digits, request_rate, seconds
 from weft.domain.reasons import Reason
-from weft.domain.spec import ScalingMode
+from weft.domain.scaling_spec import ScalingMode
 from weft.domain.units import duration
 from weft.shaping.ranking import ENOUGH, part
 

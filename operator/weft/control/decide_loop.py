@@ -18,7 +18,8 @@ from weft.observe.snapshot_builder import SnapshotBuilder
 if TYPE_CHECKING:
     from weft.control.context import Context
     from weft.control.wake import Wake
-    from weft.domain.snapshot import ResourceKey, ScaleMemory
+    from weft.domain.pool_memory import ScaleMemory
+    from weft.domain.snapshot import ResourceKey
     from weft.domain.stumbling import Stumbled
 
 SHORTEST_SLEEP_SECONDS = 0.05

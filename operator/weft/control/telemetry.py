@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
     from weft.domain.cluster import PodRecord
     from weft.domain.decision import Decisions, PoolDecision, SplitDecision
-    from weft.domain.snapshot import PoolRecord, ResourceKey, ScaleMemory, Snapshot
+    from weft.domain.pool_memory import ScaleMemory
+    from weft.domain.snapshot import PoolRecord, ResourceKey, Snapshot
     from weft.domain.status import Assignment, Condition
     from weft.observe.history import Origin
 

@@ -10,7 +10,7 @@ from weft.domain import labels
 from weft.domain.action import ApplyObject
 from weft.domain.errors import Bug
 from weft.domain.reasons import Explanation, Reason
-from weft.domain.spec import ScalingMode
+from weft.domain.scaling_spec import ScalingMode
 from weft.domain.workload import Role
 from weft.render import has_all_of, render_child_seed, surplus
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from weft.domain.figures import agreeing, counted
 from weft.domain.reasons import Explanation, Reason
-from weft.domain.spec import ScalingMode
+from weft.domain.scaling_spec import ScalingMode
 from weft.domain.status import Condition
 from weft.render import replicas_spared
 

@@ -42,7 +42,8 @@ if TYPE_CHECKING:
     from weft.decide.course import Outcome, Turn
     from weft.decide.holes import Replan
     from weft.decide.planning import Wish
-    from weft.domain.snapshot import ScaleMemory, Snapshot
+    from weft.domain.pool_memory import ScaleMemory
+    from weft.domain.snapshot import Snapshot
     from weft.scaling import ScaleAnswer
 
 

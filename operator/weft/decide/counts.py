@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from weft.decide.pairs import Pair
     from weft.decide.survivors import Roll
     from weft.decide.vanished import Vanished
-    from weft.domain.snapshot import LengthSample, PoolObservation, PoolRecord, ScaleMemory, Snapshot, SplitRecord
+    from weft.domain.pool_memory import LengthSample, ScaleMemory
+    from weft.domain.snapshot import PoolObservation, PoolRecord, Snapshot, SplitRecord
     from weft.domain.workload import Workload
 
 PAIR = 2

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from weft.domain.cluster import PodRecord
     from weft.domain.decision import PoolDecision
     from weft.domain.moves import Relocation
+    from weft.domain.pool_memory import Outlier, RolloutWait, ScaleMemory
     from weft.domain.reasons import Explanation
-    from weft.domain.snapshot import Outlier, PoolObservation, RolloutWait, ScaleMemory
+    from weft.domain.snapshot import PoolObservation
     from weft.domain.status import Failure, Handover
     from weft.placement import Departure
     from weft.scaling import ScaleAnswer

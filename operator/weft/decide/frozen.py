@@ -12,14 +12,14 @@ from weft.decide.worth import paid_by
 from weft.domain.changed import changed
 from weft.domain.figures import counted
 from weft.domain.reasons import Explanation, Reason
-from weft.domain.spec import MOST_REPLICAS, ScalingMode
+from weft.domain.scaling_spec import MOST_REPLICAS, ScalingMode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from weft.decide.health import AssignedReplica
     from weft.decide.planning import Planned
-    from weft.domain.snapshot import ScaleMemory
+    from weft.domain.pool_memory import ScaleMemory
     from weft.scaling import ScaleAnswer
 
 

@@ -34,8 +34,9 @@ if TYPE_CHECKING:
     from weft.decide.health import AssignedReplica
     from weft.decide.standing import Standing
     from weft.decide.survivors import Roll
+    from weft.domain.pool_memory import CalibrationMemory, Outliers, ScaleMemory
     from weft.domain.shape import Percentiles, Plan
-    from weft.domain.snapshot import CalibrationMemory, Outliers, PoolObservation, PoolRecord, ScaleMemory, Snapshot
+    from weft.domain.snapshot import PoolObservation, PoolRecord, Snapshot
     from weft.domain.spec import PoolSpec
     from weft.domain.workload import Workload
     from weft.perf import Doubt, ReplicaModel

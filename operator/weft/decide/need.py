@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.domain.spec import carrying
+from weft.domain.scaling_spec import carrying
 from weft.scaling import backlog, is_backlog
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ from weft.decide.learning import unwatched
 from weft.decide.rollout import limits_of
 from weft.domain.changed import changed
 from weft.domain.figures import agreeing
+from weft.domain.pool_memory import Outliers
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.remembered import LastAnswers
-from weft.domain.snapshot import Outliers
 from weft.domain.spec import RolloutStrategy
 from weft.domain.status import Condition
 from weft.domain.stumbling import stumbled
@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
     from weft.decide.course import Course, Turn
     from weft.decide.survivors import Roll
-    from weft.domain.snapshot import Outlier, PodObservation, PoolRecord, ScaleMemory, Snapshot
+    from weft.domain.pool_memory import Outlier, ScaleMemory
+    from weft.domain.snapshot import PodObservation, PoolRecord, Snapshot
     from weft.placement import FreeMap
 
 REMEMBERED = 4096  # pools

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.domain.snapshot import Places
+from weft.domain.pool_memory import Places
 
 if TYPE_CHECKING:
     from weft.domain.status import PoolStatus

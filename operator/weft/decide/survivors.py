@@ -30,10 +30,11 @@ if TYPE_CHECKING:
     from weft.decide.ending import ReadFailure
     from weft.decide.planning import Planned
     from weft.domain.cluster import NodeRecord, PodRecord
+    from weft.domain.pool_memory import ScaleMemory
     from weft.domain.queueing import AdmissionRecord, Queueing
     from weft.domain.reports import Reports
     from weft.domain.shape import EngineRelease
-    from weft.domain.snapshot import PoolObservation, PoolRecord, ResourceKey, ScaleMemory, Snapshot
+    from weft.domain.snapshot import PoolObservation, PoolRecord, ResourceKey, Snapshot
     from weft.domain.status import Assignment
     from weft.placement import FreeMap
 

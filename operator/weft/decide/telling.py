@@ -39,8 +39,8 @@ from weft.scaling.outliers import wake_after_seconds
 if TYPE_CHECKING:
     from weft.decide.course import Course
     from weft.domain.decision import CapacityRequest
+    from weft.domain.pool_memory import Places, ScaleMemory
     from weft.domain.shape import Plan
-    from weft.domain.snapshot import Places, ScaleMemory
     from weft.domain.start_up import StartUp
     from weft.domain.status import Assignment, Condition, PoolStatus
     from weft.placement import Departure, FreeMap

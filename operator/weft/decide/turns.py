@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from weft.decide.order import Unit
     from weft.decide.planning import Planned
     from weft.decide.stage import Stage
-    from weft.domain.snapshot import ScaleMemory
+    from weft.domain.pool_memory import ScaleMemory
     from weft.scaling import ScaleAnswer
 
 

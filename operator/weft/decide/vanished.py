@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from weft.decide.planning import allows
 from weft.domain.changed import changed
+from weft.domain.pool_memory import ScaleMemory
 from weft.domain.reasons import Explanation, Reason
-from weft.domain.snapshot import ScaleMemory
 from weft.placement import leaves_domain
 from weft.scaling import restored
 

@@ -16,8 +16,8 @@ from weft.decide.rollout import a_part_holds_it, has_to_go, limits_of, serving
 from weft.decide.worth import ROUNDING
 from weft.domain.changed import changed
 from weft.domain.figures import seconds
+from weft.domain.pool_memory import RolloutWait
 from weft.domain.reasons import Explanation, Reason
-from weft.domain.snapshot import RolloutWait
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

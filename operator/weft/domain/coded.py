@@ -23,11 +23,13 @@ from weft.domain import (
     hardware,
     model,
     moves,
+    pool_memory,
     queueing,
     quotas,
     reasons,
     reports,
     room,
+    scaling_spec,
     shape,
     snapshot,
     spec,
@@ -43,8 +45,8 @@ if TYPE_CHECKING:
 
 # Those whose values a snapshot or a decision is made of.
 _MODULES = (
-    *(calibration, cluster, decision, forecast, hardware, model, moves, queueing, quotas),
-    *(reasons, reports, room, shape, snapshot, spec, start_up, status, transport, workload),
+    *(calibration, cluster, decision, forecast, hardware, model, moves, pool_memory, queueing, quotas),
+    *(reasons, reports, room, scaling_spec, shape, snapshot, spec, start_up, status, transport, workload),
 )
 Coded = Any  # what `json` writes and reads
 _KIND = "~"  # the name of a value's type; plain objects have no such key

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 from weft.domain.made_often import made_often
 
 if TYPE_CHECKING:
+    from weft.domain.pool_memory import ScaleMemory
     from weft.domain.reasons import Explanation
     from weft.domain.room import DomainRoom
     from weft.domain.shape import EngineRelease, Shape
-    from weft.domain.snapshot import ResourceKey, ScaleMemory
+    from weft.domain.snapshot import ResourceKey
     from weft.domain.status import Condition, Observed, PoolStatus
     from weft.domain.transport import Transport
 

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from weft.domain.forecast import Past
-    from weft.domain.snapshot import PoolRecord, ScaleMemory
+    from weft.domain.pool_memory import ScaleMemory
+    from weft.domain.snapshot import PoolRecord
     from weft.observe.prometheus import PrometheusSource
 
 # 4032 values, of the 11,000 that Prometheus gives at once.

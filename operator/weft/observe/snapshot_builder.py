@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from weft.domain.cluster import ObjectRecord, PodRecord
+    from weft.domain.pool_memory import ScaleMemory
     from weft.domain.reports import Reports
-    from weft.domain.snapshot import PoolObservation, PoolRecord, ResourceKey, ScaleMemory, SplitRecord
+    from weft.domain.snapshot import PoolObservation, PoolRecord, ResourceKey, SplitRecord
     from weft.domain.spec import PoolSpec, SplitSpec
     from weft.domain.stumbling import Stumbled
     from weft.observe.cluster_cache import ClusterCache

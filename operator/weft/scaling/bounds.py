@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from weft.domain.figures import counted
 from weft.domain.reasons import Explanation, Reason
-from weft.domain.spec import MOST_NODES, MOST_REPLICAS, ScalingMode
+from weft.domain.scaling_spec import MOST_NODES, MOST_REPLICAS, ScalingMode
 
 if TYPE_CHECKING:
-    from weft.domain.spec import ScalingSpec
+    from weft.domain.scaling_spec import ScalingSpec
     from weft.scaling.sight import Ceiling, ScaleRequest
 
 REMEMBERED = 4096  # of as many kinds of bounds

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from weft.domain.calibration import MOST_FACTOR, factors_for
 from weft.domain.made_often import made_often
+from weft.domain.pool_memory import CalibrationMemory
 from weft.domain.shape import Calibration
-from weft.domain.snapshot import CalibrationMemory
 from weft.domain.workload import Role
 from weft.scaling.reading import is_sane, what_is_missing
 from weft.scaling.slowness import of_pods
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from weft.domain.calibration import Calibrated, Subject
-    from weft.domain.snapshot import LoadSample, PoolObservation
+    from weft.domain.pool_memory import LoadSample
+    from weft.domain.snapshot import PoolObservation
     from weft.domain.workload import Workload
 
 # The longest window of either source of metrics: one measurement from each, and none that began before all was quiet.

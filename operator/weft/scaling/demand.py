@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from weft.domain.changed import changed
 from weft.domain.figures import digits, request_rate, seconds
 from weft.domain.made_often import made_often
-from weft.domain.spec import carrying
+from weft.domain.scaling_spec import carrying
 from weft.scaling.forecast import expected, forecast, is_old, persists
 from weft.scaling.looks import LOAD_WINDOW_SECONDS, NEARLY_ALL, SURELY, with_chance
 from weft.scaling.reading import is_backlog
@@ -26,7 +26,7 @@ from weft.scaling.staying import over_the_stay
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from weft.domain.spec import ScalingSpec
+    from weft.domain.scaling_spec import ScalingSpec
     from weft.scaling.forecast import Forecast
     from weft.scaling.reading import Reading
     from weft.scaling.risk import Margin

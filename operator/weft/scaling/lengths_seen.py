@@ -16,7 +16,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from weft.domain.made_often import made_often
-from weft.domain.snapshot import LengthSample
+from weft.domain.pool_memory import LengthSample
 from weft.scaling.reading import what_is_missing
 
 if TYPE_CHECKING:

@@ -25,7 +25,8 @@ from weft.scaling.reading import is_sane, what_is_missing
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from weft.domain.snapshot import LengthSample, PoolObservation
+    from weft.domain.pool_memory import LengthSample
+    from weft.domain.snapshot import PoolObservation
     from weft.domain.workload import Slo, Workload
     from weft.scaling.lengths_seen import LongSample
 

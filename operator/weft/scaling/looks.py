@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from weft.domain.snapshot import LoadSample
+    from weft.domain.pool_memory import LoadSample
 
 # Growth of the requests inside is measured over this, and over no less than the other: a scrape apart is noise.
 LOAD_WINDOW_SECONDS = 60.0

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from weft.domain.pool_memory import Outlier, Outliers
 from weft.domain.reasons import Reason
-from weft.domain.snapshot import Outlier, Outliers
 from weft.domain.workload import Role
 from weft.scaling.cut_off import (
     LEAST_FAILED,

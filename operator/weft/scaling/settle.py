@@ -14,12 +14,12 @@ from weft.domain.changed import changed
 from weft.domain.figures import counted, moment_of
 from weft.domain.made_often import made_often
 from weft.domain.reasons import Explanation, Reason
-from weft.domain.spec import ScalingMode
+from weft.domain.scaling_spec import ScalingMode
 from weft.scaling.bounds import Bounds, bounds_of
 from weft.scaling.sight import GAP_SECONDS
 
 if TYPE_CHECKING:
-    from weft.domain.snapshot import ScaleMemory
+    from weft.domain.pool_memory import ScaleMemory
     from weft.scaling.demand import Want
     from weft.scaling.sight import ScaleRequest, Sight
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from weft.domain.changed import changed
 from weft.domain.made_often import made_often
-from weft.domain.snapshot import LoadSample, ScaleMemory
+from weft.domain.pool_memory import LoadSample, ScaleMemory
 from weft.scaling.forecast import MOST_RATE, watched
 from weft.scaling.keeping import restored
 from weft.scaling.looks import (
@@ -35,8 +35,8 @@ from weft.scaling.staying import COUNTED_AGO_SECONDS, lasting, stay_seconds
 if TYPE_CHECKING:
     from weft.domain.forecast import KeptForecast, Past
     from weft.domain.reasons import Explanation
+    from weft.domain.scaling_spec import ScalingSpec
     from weft.domain.snapshot import PoolObservation
-    from weft.domain.spec import ScalingSpec
     from weft.domain.start_up import Start, StartUp
     from weft.domain.workload import Role
 

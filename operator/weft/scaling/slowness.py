@@ -17,7 +17,8 @@ from weft.scaling.reading import is_sane, what_is_missing
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from weft.domain.snapshot import Outliers, PodObservation, PoolObservation
+    from weft.domain.pool_memory import Outliers
+    from weft.domain.snapshot import PodObservation, PoolObservation
 
     _Figure = Callable[[PodObservation], float | None]
 

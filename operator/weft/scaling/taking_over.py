@@ -16,7 +16,7 @@ from weft.domain.shape import Calibration
 
 if TYPE_CHECKING:
     from weft.domain.calibration import Subject
-    from weft.domain.snapshot import CalibrationMemory
+    from weft.domain.pool_memory import CalibrationMemory
 
 # Factors in force change when they are 5 % off, at most every 5 minutes (rule L3). The first few follow as they are
 # measured: until then a count is made of guesses, and a guess that errs costs GPUs for as long as it lasts.

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 from weft.domain.changed import changed
 from weft.domain.errors import Blocked, Invalid, WeftError
 from weft.domain.reasons import Reason
+from weft.domain.scaling_spec import ScalingSpec
 from weft.domain.shape import Candidate, EngineRelease, Plan
-from weft.domain.spec import Balancing, PlacementSpec, PodSpec, RolloutSpec, RouterSpec, ScalingSpec
+from weft.domain.spec import Balancing, PlacementSpec, PodSpec, RolloutSpec, RouterSpec
 from weft.domain.units import GIB
 from weft.engines.lmcache import SEED
 from weft.shaping.candidates import Ground, Option, more_stages, served_precisions, single_stage, wished_engines

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from weft.decide.planning import pinned_to
 from weft.domain.changed import changed
-from weft.domain.spec import ScalingMode
+from weft.domain.scaling_spec import ScalingMode
 from weft.twin.policy import PoolView
 
 if TYPE_CHECKING:

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from weft.domain.cluster import PodRecord
     from weft.domain.decision import Decisions, SplitDecision
     from weft.domain.fabric import Fabric
-    from weft.domain.snapshot import PoolObservation, PoolRecord, ScaleMemory, SplitRecord
+    from weft.domain.pool_memory import ScaleMemory
+    from weft.domain.snapshot import PoolObservation, PoolRecord, SplitRecord
     from weft.domain.spec import PoolSpec
     from weft.domain.status import Condition, PoolStatus, SplitProgress
     from weft.twin.cluster import SimulatedCluster
