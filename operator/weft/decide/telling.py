@@ -17,7 +17,7 @@ from weft.decide.judged import seen_of, targets_of
 from weft.decide.network import network_bound
 from weft.decide.outliers import outlier_events, outliers_after, transfers_failing
 from weft.decide.places import most_placed, places_after
-from weft.decide.placing import (
+from weft.decide.telling_places import (
     capacity_request,
     is_replaced,
     leaves_last,
