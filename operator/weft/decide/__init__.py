@@ -1,4 +1,33 @@
-"""The one entry to the core: a snapshot in, the next status of every resource out."""
+"""The one entry to the core: a snapshot in, the next status of every resource out.
+
+A pass is `compose` from top to bottom, and its steps are `steps`. In the order in which a pass comes to them:
+
+Learn. `outliers`: who does worse than its siblings. `learning`: what latencies teach the performance model.
+Plan. `planning`: the shape of every pool, and what one replica serves. `pairs`: of both halves of a split together.
+    `support`: what this version refuses. `vanished`: whose GPUs are out of sight. `order`: who belongs together, and
+    who comes first. `stage`: all that was looked up before anybody has a turn.
+Judge what is there. `standing`: replicas as their pods tell. `survivors`: who of them stays. `health`: why others are
+    lost. `ending`: why an engine ended. `silence`: whose node does not answer. `succession`: who waits for GPUs that
+    its own pool leaves. `promises`: what is free beside all that was promised.
+Count. `counts`: how many replicas each pool shall have. `need`: how many its traffic needs now. `accounts`: what is
+    left of quotas. `budgets`: whom they pay for. `rounds`: the fair share. `worth`: what replicas of an earlier shape
+    count for. `frozen`: where `maxGPUs` pays for no other. `turns`: all of that as the turn of one pool.
+Set out. `course`: a turn under way. `ground`: places, quotas and the time. `setting_out`: who leaves, and how many are
+    to come. `rollout`: within which limits. `weighing`: what traffic needs more than those. `pairing`: which replicas
+    of a new pair serve. `drains`: nodes that go away. `backoff`: how long the next attempt waits. `avoidance`: which
+    nodes come last for it. `handover`: who is placed by another scheduler. `holes`: which shapes the holes allow.
+Find places. `growth`: where the next replica goes. `racks`: halves that share an NVLink domain. `spares`: nodes that
+    are kept. `making_room`: what a few moves would open. `moving`: moves that are under way.
+Take what is scarce. `preemption`: a place, from lower pools. `quota_preemption`: room in a quota. `taking`: what these
+    have in common. `yielding`: whom lower pools could give up.
+Tell. `telling`: the status of a pool, and when to look again. `telling_places`: where its replicas are, and what they
+    lack. `conditions`: what deciding says of a resource, with `network` for NetworkBound. `judged`: by which latencies
+    a half is. `places`: how many had one lately. `forecasts`: what a new process goes on with. `holding`: pools
+    without a plan. `halves`: a split, out of its pools, with `pair_figures` and `transport`. `news`: what deserves an
+    event.
+Go on. `settling`: when a moment is decided once more. `persisting`: in which order statuses are written. `suspects`:
+    whom a mistake of ours is about.
+"""
 
 from __future__ import annotations
 
