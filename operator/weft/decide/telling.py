@@ -17,6 +17,9 @@ from weft.decide.judged import seen_of, targets_of
 from weft.decide.network import network_bound
 from weft.decide.outliers import outlier_events, outliers_after, transfers_failing
 from weft.decide.places import most_placed, places_after
+from weft.decide.planning import changes_in_seconds, shape_left
+from weft.decide.rollout import serving
+from weft.decide.succession import tries_again_after_seconds
 from weft.decide.telling_places import (
     capacity_request,
     is_replaced,
@@ -25,9 +28,6 @@ from weft.decide.telling_places import (
     serves_to_the_end,
     waits_for_its_node,
 )
-from weft.decide.planning import changes_in_seconds, shape_left
-from weft.decide.rollout import serving
-from weft.decide.succession import tries_again_after_seconds
 from weft.decide.weighing import waits_on_seconds
 from weft.domain.changed import changed
 from weft.domain.decision import PoolDecision

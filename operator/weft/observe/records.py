@@ -6,37 +6,22 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from weft.domain import labels
-from weft.domain.cluster import (
-    ContainerFailure,
-    Download,
-    NodeRecord,
-    ObjectRecord,
-    PodPhase,
-    PodRecord,
-    Taint,
-)
-from weft.domain.errors import Invalid
+from weft.domain.cluster import Download, NodeRecord, ObjectRecord, PodPhase, PodRecord, Taint
 from weft.domain.times import known_instant
-from weft.domain.units import parse_quantity
 from weft.fabric.faults import FAULT_CONDITIONS
+from weft.observe.amounts import accelerator_like, amounts, pod_requests
 from weft.observe.identity import controller_uid, identify
+from weft.observe.pod_words import read_failure, scheduler_words, sidecars_of
 from weft.observe.starts import read_start, startup_seconds
 from weft.render import ENGINE_CONTAINER, WARM_UP_CONTAINER
 from weft.schedulers import kueue
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Iterable
 
 Json = dict[str, Any]
-Devices = tuple[tuple[str, int], ...]
 
-# The stock scheduler counts each of its reasons, as in 0/4 nodes are available: 1 Insufficient memory, 3 node(s) ...
-_NODES_COUNTED = re.compile(r"\d+/\d+ nodes are available: (?P<reasons>\d+ .*?)(?:\. |\.?$)", re.DOTALL)
-_EACH_COUNT = re.compile(r", (?=\d+ )")
-_OTHER_NODES = re.compile(r"\[NodeAffinity\]|node affinity/selector")
 _DIGIT = re.compile("[0-9]")
-_WAITING_IS_NORMAL = {"", "ContainerCreating", "PodInitializing"}
-_CRASHES = "CrashLoopBackOff"
 
 
 def read_node(body: Json) -> NodeRecord:
@@ -51,7 +36,7 @@ def read_node(body: Json) -> NodeRecord:
         taints=tuple(Taint(t["key"], t.get("value") or "", t.get("effect") or "") for t in spec.get("taints") or ()),
         cordoned=bool(spec.get("unschedulable")),
         ready=_condition(status, "Ready").get("status") == "True",
-        offers=tuple(_amounts(status.get("allocatable") or {})),
+        offers=tuple(amounts(status.get("allocatable") or {})),
         faults=tuple(sorted(_faults(status))),
         deleting=meta.get("deletionTimestamp") is not None,
         tainted=_tainted(meta) if spec.get("taints") else None,
@@ -88,7 +73,7 @@ def read_pod(body: Json) -> PodRecord | None:
         released=None if gated or queued or identity is None else _released(meta, scheduled),
         ip=status.get("podIP") or None,
         message=scheduler_words(scheduled),
-        failure=read_failure(status, _sidecars(spec)),
+        failure=read_failure(status, sidecars_of(spec)),
         priority=int(spec.get("priority") or 0),
         stopped=_stopped(_condition(status, kueue.TAKEN_AWAY)),
         startup_seconds=startup_seconds(status) if identity is not None else None,
@@ -130,96 +115,6 @@ def _engine_image(spec: Json) -> str:
 def _servers(meta: Json) -> int | None:
     told = str((meta.get("labels") or {}).get(labels.SERVERS) or "")
     return int(told) if _DIGIT.fullmatch(told) else None
-
-
-def accelerator_like(quantities: Mapping[str, Any]) -> Devices:
-    """Extended resources of a vendor's domain as whole devices, sorted; others and unreadable amounts are left out."""
-    devices = ((name, _whole(value)) for name, value in quantities.items() if _is_extended(name))
-    return tuple(sorted((name, count) for name, count in devices if count is not None))
-
-
-def pod_requests(spec: Json) -> Devices:
-    """Devices that the scheduler counts: the sum over containers and sidecars, or more while an init container runs.
-
-    That one runs beside the sidecars that stand before it.
-    """
-    beside: dict[str, int] = {}
-    most: dict[str, int] = {}
-    for container in spec.get("initContainers") or ():
-        asked = _sum(beside, _requests(container))
-        if container.get("restartPolicy") == "Always":
-            beside = asked
-        else:
-            most = _larger(most, asked)
-    for container in spec.get("containers") or ():
-        beside = _sum(beside, _requests(container))
-    return tuple(sorted(_larger(beside, most).items()))
-
-
-def _sum(one: dict[str, int], other: Devices) -> dict[str, int]:
-    return one | {name: one.get(name, 0) + count for name, count in other} if other else one
-
-
-def _larger(one: dict[str, int], other: dict[str, int]) -> dict[str, int]:
-    return {name: max(one.get(name, 0), other.get(name, 0)) for name in one | other}
-
-
-def scheduler_words(condition: Json) -> str:
-    """Why the scheduler does not bind a pod, or nothing. That it may not do so yet is no word of it.
-
-    Our pods are pinned to one node each, so what it counts of all the others is left out: it says nothing about the
-    pod, and would change with every node that comes or goes.
-    """
-    if condition.get("status") != "False" or condition.get("reason") == "SchedulingGated":
-        return ""
-    said = str(condition.get("message") or "").strip()
-    listed = _NODES_COUNTED.match(said)
-    if listed is None:
-        return said.partition(" preemption:")[0]
-    reasons = [reason.partition(" ")[2] for reason in _EACH_COUNT.split(listed["reasons"])]
-    telling = [reason for reason in reasons if not _OTHER_NODES.search(reason)]
-    return ", ".join(telling or reasons)
-
-
-def read_failure(status: Json, sidecars: Collection[str] = ()) -> ContainerFailure | None:
-    """How the kubelet ended the whole pod, else how a container ended or why it cannot start; else None.
-
-    A pod that is evicted kills its containers: that they were killed is no news then. One whose containers ended by
-    themselves has no reason of its own. The kubelet starts `sidecars` anew: one that ended is no failure before it does
-    so again and again.
-    """
-    failed, reason = status.get("phase") == "Failed", str(status.get("reason") or "")
-    if failed and reason:
-        return ContainerFailure(reason, str(status.get("message") or ""))
-    for container in _container_statuses(status):
-        failure = _container_failure(container, restarts=container.get("name") in sidecars)
-        if failure is not None:
-            return failure
-    return ContainerFailure("Failed", str(status.get("message") or "")) if failed else None
-
-
-def _sidecars(spec: Json) -> set[str]:
-    """Names of containers that run beside the others and are started anew: ours, and those that a mesh injects."""
-    return {str(c.get("name")) for c in spec.get("initContainers") or () if c.get("restartPolicy") == "Always"}
-
-
-def _container_failure(container: Json, *, restarts: bool) -> ContainerFailure | None:
-    state = container.get("state") or {}
-    waiting = state.get("waiting") or {}
-    crashes = waiting.get("reason") == _CRASHES
-    if waiting.get("reason", "") not in _WAITING_IS_NORMAL and not crashes:
-        return ContainerFailure(str(waiting["reason"]), str(waiting.get("message") or ""))
-    if restarts and not crashes:
-        return None
-    ended = state.get("terminated") or (container.get("lastState") or {}).get("terminated")
-    if not ended or (container.get("_init") and ended.get("exitCode") == 0):
-        return None
-    return ContainerFailure(str(ended.get("reason") or "Error"), str(ended.get("message") or ""), ended.get("exitCode"))
-
-
-def _container_statuses(status: Json) -> list[Json]:
-    init = [{**c, "_init": True} for c in status.get("initContainerStatuses") or ()]
-    return [*(status.get("containerStatuses") or ()), *init]
 
 
 def _stopped(condition: Json) -> tuple[str, str] | None:
@@ -287,31 +182,3 @@ def _faults(status: Json) -> Iterable[str]:
         kind = condition.get("type")
         if kind in FAULT_CONDITIONS and condition.get("status") == FAULT_CONDITIONS[kind]:
             yield kind
-
-
-def _requests(container: Json) -> Devices:
-    """Devices of one container; what is no amount above zero is left out."""
-    resources = container.get("resources") or {}
-    asked = accelerator_like({**(resources.get("limits") or {}), **(resources.get("requests") or {})})
-    return tuple((name, count) for name, count in asked if count > 0)
-
-
-def _is_extended(name: str) -> bool:
-    domain, slash, _ = name.partition("/")
-    return bool(slash) and domain != "kubernetes.io" and not domain.endswith(".kubernetes.io")
-
-
-def _amounts(quantities: Mapping[str, Any]) -> Iterable[tuple[str, float]]:
-    """Every readable quantity, sorted by name."""
-    for name, value in sorted(quantities.items()):
-        try:
-            yield name, parse_quantity(str(value))
-        except Invalid:
-            continue
-
-
-def _whole(value: object) -> int | None:
-    try:
-        return int(parse_quantity(str(value)))
-    except (Invalid, OverflowError):
-        return None

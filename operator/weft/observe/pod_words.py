@@ -1,0 +1,78 @@
+"""Why a pod ended, cannot start or is not bound, as the kubelet and the scheduler say it. Pure: no IO."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from weft.domain.cluster import ContainerFailure
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+Json = dict[str, Any]
+
+# The stock scheduler counts each of its reasons, as in 0/4 nodes are available: 1 Insufficient memory, 3 node(s) ...
+_NODES_COUNTED = re.compile(r"\d+/\d+ nodes are available: (?P<reasons>\d+ .*?)(?:\. |\.?$)", re.DOTALL)
+_EACH_COUNT = re.compile(r", (?=\d+ )")
+_OTHER_NODES = re.compile(r"\[NodeAffinity\]|node affinity/selector")
+_WAITING_IS_NORMAL = {"", "ContainerCreating", "PodInitializing"}
+_CRASHES = "CrashLoopBackOff"
+
+
+def scheduler_words(condition: Json) -> str:
+    """Why the scheduler does not bind a pod, or nothing. That it may not do so yet is no word of it.
+
+    Our pods are pinned to one node each, so what it counts of all the others is left out: it says nothing about the
+    pod, and would change with every node that comes or goes.
+    """
+    if condition.get("status") != "False" or condition.get("reason") == "SchedulingGated":
+        return ""
+    said = str(condition.get("message") or "").strip()
+    listed = _NODES_COUNTED.match(said)
+    if listed is None:
+        return said.partition(" preemption:")[0]
+    reasons = [reason.partition(" ")[2] for reason in _EACH_COUNT.split(listed["reasons"])]
+    telling = [reason for reason in reasons if not _OTHER_NODES.search(reason)]
+    return ", ".join(telling or reasons)
+
+
+def read_failure(status: Json, sidecars: Collection[str] = ()) -> ContainerFailure | None:
+    """How the kubelet ended the whole pod, else how a container ended or why it cannot start; else None.
+
+    A pod that is evicted kills its containers: that they were killed is no news then. One whose containers ended by
+    themselves has no reason of its own. The kubelet starts `sidecars` anew: one that ended is no failure before it does
+    so again and again.
+    """
+    failed, reason = status.get("phase") == "Failed", str(status.get("reason") or "")
+    if failed and reason:
+        return ContainerFailure(reason, str(status.get("message") or ""))
+    for container in _container_statuses(status):
+        failure = _container_failure(container, restarts=container.get("name") in sidecars)
+        if failure is not None:
+            return failure
+    return ContainerFailure("Failed", str(status.get("message") or "")) if failed else None
+
+
+def sidecars_of(spec: Json) -> set[str]:
+    """Names of containers that run beside the others and are started anew: ours, and those that a mesh injects."""
+    return {str(c.get("name")) for c in spec.get("initContainers") or () if c.get("restartPolicy") == "Always"}
+
+
+def _container_failure(container: Json, *, restarts: bool) -> ContainerFailure | None:
+    state = container.get("state") or {}
+    waiting = state.get("waiting") or {}
+    crashes = waiting.get("reason") == _CRASHES
+    if waiting.get("reason", "") not in _WAITING_IS_NORMAL and not crashes:
+        return ContainerFailure(str(waiting["reason"]), str(waiting.get("message") or ""))
+    if restarts and not crashes:
+        return None
+    ended = state.get("terminated") or (container.get("lastState") or {}).get("terminated")
+    if not ended or (container.get("_init") and ended.get("exitCode") == 0):
+        return None
+    return ContainerFailure(str(ended.get("reason") or "Error"), str(ended.get("message") or ""), ended.get("exitCode"))
+
+
+def _container_statuses(status: Json) -> list[Json]:
+    init = [{**c, "_init": True} for c in status.get("initContainerStatuses") or ()]
+    return [*(status.get("containerStatuses") or ()), *init]
