@@ -16,13 +16,13 @@ from weft.domain.spec import PlacementSpec
 from weft.domain.status import Assignment
 from weft.fabric import build_fabric
 from weft.placement import (
-    Demand,
     Departure,
     FreeMap,
     Hold,
     Movable,
     Neighbours,
     Repacking,
+    Requirements,
     Slot,
     choose_victims,
     find_slot,
@@ -77,7 +77,7 @@ class Weft:
         self.free = FreeMap.of(build_fabric(node_records(known, frozenset(down)), (), load()))
         self.levers, self.move_seconds = levers, known.move_seconds
         self.splits: Mapping[int, tuple[tuple[int, float], ...]] = splits() if levers.shapes else {}
-        self.demands = {size: _demand(size, known.gpus_per_tray) for size in (1, 2, 4, 8, 16, 32, 64)}
+        self.required = {size: _required(size, known.gpus_per_tray) for size in (1, 2, 4, 8, 16, 32, 64)}
         self.replicas: dict[str, _Replica] = {}
         self.owners: dict[int, list[str]] = {}
         self.sources: list[_Source] = []
@@ -94,28 +94,28 @@ class Weft:
     def _place(self, arrival: Arrival, now: float, near: Neighbours) -> Outcome:
         """Whole if there is a slot or moves open one, else in parts."""
         for parts, share in ((1, 1.0), *self.splits.get(arrival.gpus, ())):
-            placed = self._parts(arrival.number, self.demands[arrival.gpus // parts], parts, now, near)
+            placed = self._parts(arrival.number, self.required[arrival.gpus // parts], parts, now, near)
             if placed is not None:
                 return Started(share, placed)
         return None
 
-    def _parts(self, number: int, demand: Demand, parts: int, now: float, near: Neighbours) -> float | None:
+    def _parts(self, number: int, required: Requirements, parts: int, now: float, near: Neighbours) -> float | None:
         """Place all parts or none; answers after how many seconds the last one can start. Moves are for the whole."""
-        demand = replace(demand, neighbours=near) if near.siblings else demand
+        required = replace(required, neighbours=near) if near.siblings else required
         taken: list[str] = []
         after = 0.0
         for part in range(parts):
             owner = f"{number:07d}.{part}"
-            slot = find_slot(demand.shape, ANYWHERE, self.free, near)
+            slot = find_slot(required.shape, ANYWHERE, self.free, near)
             nodes = slot.nodes if isinstance(slot, Slot) else None
             if nodes is None and parts == 1 and self.levers.moves:
-                opened = repack(demand, self._movable(now), self.free, self.levers.moves)
+                opened = repack(required, self._movable(now), self.free, self.levers.moves)
                 nodes, after = (opened.slot.nodes, self._carry_out(opened, now)) if opened else (None, after)
             if nodes is None:
                 self._remove(taken)
                 return None
             taken.append(owner)
-            self._settle(Movable(owner, demand, nodes), now + after)
+            self._settle(Movable(owner, required, nodes), now + after)
         self._leave_sources(now, after)
         self.owners[number] = taken
         return after
@@ -184,12 +184,12 @@ class Weft:
         return tuple(node for owner in self.owners[number] for node in self.replicas[owner].movable.nodes)
 
     def fits(self, gpus: int) -> bool:
-        return isinstance(find_slot(self.demands[gpus].shape, ANYWHERE, self.free), Slot)
+        return isinstance(find_slot(self.required[gpus].shape, ANYWHERE, self.free), Slot)
 
     def could_fit(self, gpus: int, now: float = float("inf")) -> bool:
         if self.fits(gpus):
             return True
-        return repack(self.demands[gpus], self._movable(now), self.free, self.levers.moves) is not None
+        return repack(self.required[gpus], self._movable(now), self.free, self.levers.moves) is not None
 
 
 def node_records(known: Settings, down: frozenset[tuple[int, int]]) -> list[NodeRecord]:
@@ -208,7 +208,7 @@ def node_records(known: Settings, down: frozenset[tuple[int, int]]) -> list[Node
     ]
 
 
-def _demand(gpus: int, per_tray: int) -> Demand:
+def _required(gpus: int, per_tray: int) -> Requirements:
     shape = Shape(
         EngineName.VLLM,
         ACCELERATOR,
@@ -217,4 +217,4 @@ def _demand(gpus: int, per_tray: int) -> Demand:
         expert_parallel=gpus,
         gpus_per_pod=min(gpus, per_tray),
     )
-    return Demand(shape, ANYWHERE)
+    return Requirements(shape, ANYWHERE)

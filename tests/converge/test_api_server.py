@@ -21,7 +21,7 @@ from weft.apply import Sender, TokenBucket, Writer
 from weft.apply.kinds import plural_of
 from weft.apply.sending import APPLY_PATCH, Request, object_path
 from weft.converge import Convergence, converge_split
-from weft.converge.objects import Surroundings
+from weft.converge.objects import ObjectsAround
 from weft.domain import labels
 from weft.domain.action import ApplyObject, UnroutePod
 from weft.domain.reasons import Reason
@@ -218,7 +218,7 @@ def test_a_label_of_others_in_the_selector_of_endpoints_outlives_an_apply_and_no
     assert sender.send(Request("PATCH", path, (("fieldManager", "somebody"),), added, MERGE)).ok
     writer.carry_out(ApplyObject(body))
     assert "app" in sender.get(path).body["spec"]["selector"]["matchLabels"]
-    (put_back,) = Surroundings.of(around, [replace(read_object(sender.get(path).body), owner_uid="u1")]).apply([body])
+    (put_back,) = ObjectsAround.of(around, [replace(read_object(sender.get(path).body), owner_uid="u1")]).apply([body])
     writer.carry_out(put_back)
     assert sender.get(path).body["spec"]["selector"] == body["spec"]["selector"]
 

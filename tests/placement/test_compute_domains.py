@@ -15,13 +15,13 @@ from weft.domain.spec import DomainRule, PlacementSpec
 from weft.domain.status import Assignment, ComputeDomain
 from weft.fabric.membership import NO_FABRIC
 from weft.placement import (
-    Demand,
     FreeMap,
     Hold,
     Movable,
     Move,
     Refusal,
     Repacking,
+    Requirements,
     Slot,
     compute_domain_of,
     domain_lost,
@@ -143,8 +143,8 @@ def test_a_replica_that_moves_takes_its_domain_along() -> None:
     free = formed([*rack("a.1", 4), *rack("b.1", 2)])
     for node in ("a.1-t0", "a.1-t1"):
         free.reserve(Hold(node, 4, "chat/0", joins=1))
-    movable = Movable("chat/0", Demand(TWO_TRAYS, ANYWHERE), ("a.1-t0", "a.1-t1"), joins=1)
-    found = repack(Demand(tp(16, "GB200"), ANYWHERE), [movable], free, 1)
+    movable = Movable("chat/0", Requirements(TWO_TRAYS, ANYWHERE), ("a.1-t0", "a.1-t1"), joins=1)
+    found = repack(Requirements(tp(16, "GB200"), ANYWHERE), [movable], free, 1)
     moves = (Move("chat/0", ("a.1-t0", "a.1-t1"), ("b.1-t0", "b.1-t1"), 4),)
     assert found == Repacking(moves, Slot(("a.1-t0", "a.1-t1", "a.1-t2", "a.1-t3")))
     assert free.has_joined("a.1-t0")
@@ -155,8 +155,8 @@ def test_no_replica_moves_to_a_tray_in_a_domain() -> None:
     free = formed([*rack("a.1", 4), *rack("b.1", 2)], domain("theirs", "b.1-t1"))
     for node in ("a.1-t0", "a.1-t1"):
         free.reserve(Hold(node, 4, "chat/0", joins=1))
-    movable = Movable("chat/0", Demand(TWO_TRAYS, ANYWHERE), ("a.1-t0", "a.1-t1"), joins=1)
-    assert repack(Demand(tp(16, "GB200"), ANYWHERE), [movable], free, 1) is None
+    movable = Movable("chat/0", Requirements(TWO_TRAYS, ANYWHERE), ("a.1-t0", "a.1-t1"), joins=1)
+    assert repack(Requirements(tp(16, "GB200"), ANYWHERE), [movable], free, 1) is None
 
 
 def promised(*nodes: str, clique: str = "a.1") -> Assignment:

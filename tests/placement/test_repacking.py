@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.fabric.cluster import board, busy, nvlink_domain, rack
 from tests.placement.cases import ANYWHERE, free_map, tp
 from weft.domain.spec import PlacementSpec
-from weft.placement import Demand, FreeMap, Hold, Movable, Move, Repacking, Slot, find_slot, repack, still_opens
+from weft.placement import FreeMap, Hold, Movable, Move, Repacking, Requirements, Slot, find_slot, repack, still_opens
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,12 +26,12 @@ GOLD = PlacementSpec(node_selector=(("tier", "gold"),))
 SPARING = PlacementSpec(spare_nodes_per_domain=1)
 
 
-def demand(gpus: int, placement: PlacementSpec = ANYWHERE, per_pod: int | None = None) -> Demand:
-    return Demand(tp(gpus, "GB200", per_pod=per_pod), placement)
+def required(gpus: int, placement: PlacementSpec = ANYWHERE, per_pod: int | None = None) -> Requirements:
+    return Requirements(tp(gpus, "GB200", per_pod=per_pod), placement)
 
 
 def at(owner: str, gpus: int, *nodes: str, placement: PlacementSpec = ANYWHERE) -> Movable:
-    return Movable(owner, demand(gpus, placement), nodes)
+    return Movable(owner, required(gpus, placement), nodes)
 
 
 def trays(clique: str, *numbers: int) -> tuple[str, ...]:
@@ -53,7 +53,7 @@ class TestChoice:
     def test_a_replica_in_the_way_goes_to_the_tightest_hole_elsewhere(self) -> None:
         movable = [at("chat/0", 1, "a.1-t1")]
         free = holding([*rack("a.1", 4), *rack("b.1", 3), *rack("c.1", 3)], movable, ("b.1-t2", 2), ("c.1-t0", 3))
-        assert repack(demand(16), movable, free, 1) == Repacking(
+        assert repack(required(16), movable, free, 1) == Repacking(
             (Move("chat/0", ("a.1-t1",), ("c.1-t0",), 1),), Slot(trays("a.1", 0, 1, 2, 3))
         )
 
@@ -61,7 +61,7 @@ class TestChoice:
         """Two single GPUs rather than one replica of two trays, but that one where a single move is allowed."""
         movable = [at("a", 1, "a.1-t0"), at("b", 1, "a.1-t1"), at("big", 8, *trays("b.1", 0, 1))]
         free = holding([*rack("a.1", 4), *rack("b.1", 4), *rack("c.1", 2)], movable)
-        two, one = repack(demand(16), movable, free, 2), repack(demand(16), movable, free, 1)
+        two, one = repack(required(16), movable, free, 2), repack(required(16), movable, free, 1)
         assert two is not None
         assert one is not None
         assert ["a", "b"] == sorted(move.owner for move in two.moves)
@@ -71,48 +71,48 @@ class TestChoice:
         """Two moves one after the other would do: whoever is in the way of the target has to be waited for."""
         movable = [at("four", 16, *trays("a.1", 0, 1, 2, 3)), at("two", 8, *trays("b.1", 0, 1))]
         nodes = [*rack("a.1", 8), *rack("b.1", 4)]
-        assert repack(demand(32), movable, holding([*nodes, *rack("c.1", 2)], movable), 2) is None
-        assert repack(demand(32), movable, holding([*nodes, *rack("c.1", 4)], movable), 2) is not None
+        assert repack(required(32), movable, holding([*nodes, *rack("c.1", 2)], movable), 2) is None
+        assert repack(required(32), movable, holding([*nodes, *rack("c.1", 4)], movable), 2) is not None
 
     def test_a_source_is_no_target_while_it_is_held(self) -> None:
         """Surge first: two trays cannot swap what is on them."""
         movable = [at("a", 4, "a.1-t0"), at("b", 2, "a.1-t1")]
-        assert repack(demand(8), movable, holding(rack("a.1", 3), movable, ("a.1-t2", 2)), 8) is None
+        assert repack(required(8), movable, holding(rack("a.1", 3), movable, ("a.1-t2", 2)), 8) is None
 
     def test_a_replica_moves_within_its_domain(self) -> None:
         movable = [at("a", 2, "a.1-t0")]
         free = holding(rack("a.1", 3), movable, ("a.1-t1", 1), ("a.1-t2", 0))
-        found = repack(demand(8), movable, free, 1)
+        found = repack(required(8), movable, free, 1)
         assert found == Repacking((Move("a", ("a.1-t0",), ("a.1-t1",), 2),), Slot(("a.1-t0", "a.1-t2")))
 
     def test_no_move_where_it_fits_already(self) -> None:
-        assert repack(demand(8), [], free_map(rack("a.1", 2)), 1) == Repacking((), Slot(trays("a.1", 0, 1)))
+        assert repack(required(8), [], free_map(rack("a.1", 2)), 1) == Repacking((), Slot(trays("a.1", 0, 1)))
 
     def test_no_moves_are_allowed_or_nothing_may_be_moved(self) -> None:
         movable = [at("a", 1, "a.1-t0")]
         free = holding([*rack("a.1", 2), *rack("b.1", 1)], movable)
-        assert repack(demand(8), movable, free, 0) is None
-        assert repack(demand(8), [], free, 8) is None
-        assert repack(demand(8), movable, free, 1) is not None
+        assert repack(required(8), movable, free, 0) is None
+        assert repack(required(8), [], free, 8) is None
+        assert repack(required(8), movable, free, 1) is not None
 
     def test_a_pool_that_may_only_use_some_nodes_stays_on_them(self) -> None:
         movable = [at("a", 1, "a.1-t0", placement=GOLD)]
         nodes = [*rack("a.1", 2), *rack("b.1", 1)]
-        assert repack(demand(8), movable, holding(nodes, movable), 1) is None
+        assert repack(required(8), movable, holding(nodes, movable), 1) is None
         gilded = [replace(node, labels=(*node.labels, ("tier", "gold"))) for node in nodes]
-        assert repack(demand(8), movable, holding(gilded, movable), 1) is not None
+        assert repack(required(8), movable, holding(gilded, movable), 1) is not None
 
     def test_a_dearer_replica_moves_where_the_cheaper_one_has_no_place_beside_the_slot(self) -> None:
         """The two GPUs on t1 may go to rack a.1 only, where the slot takes the free tray."""
         movable = [at("a", 2, "a.1-t1", placement=GOLD), at("b", 4, "a.1-t2")]
         gold = [replace(node, labels=(*node.labels, ("tier", "gold"))) for node in rack("a.1", 3)]
-        found = repack(demand(8), movable, holding([*gold, *rack("b.1", 1)], movable), 1)
+        found = repack(required(8), movable, holding([*gold, *rack("b.1", 1)], movable), 1)
         assert found == Repacking((Move("b", ("a.1-t2",), ("b.1-t0",), 4),), Slot(("a.1-t0", "a.1-t2")))
 
     def test_boards_are_cleared_too(self) -> None:
-        movable = [Movable(f"m{index}", Demand(tp(2), ANYWHERE), (f"b-{index}",)) for index in range(3)]
+        movable = [Movable(f"m{index}", Requirements(tp(2), ANYWHERE), (f"b-{index}",)) for index in range(3)]
         free = holding([board(f"b-{index}") for index in range(3)], movable, ("b-0", 5), ("b-2", 3))
-        found = repack(Demand(tp(8), ANYWHERE), movable, free, 1)
+        found = repack(Requirements(tp(8), ANYWHERE), movable, free, 1)
         assert found == Repacking((Move("m1", ("b-1",), ("b-2",), 2),), Slot(("b-1",)))
 
 
@@ -123,23 +123,23 @@ class World:
     nodes: list[NodeRecord]
     movable: list[Movable]
     fixed: list[tuple[str, int]]
-    wanted: Demand
+    wanted: Requirements
     domains: dict[str, str]
 
     @property
     def free(self) -> FreeMap:
         return holding(self.nodes, self.movable, *self.fixed)
 
-    def may_use(self, demand: Demand, node: str) -> bool:
-        return demand.placement != GOLD or self.domains[node] in {"d0.1", "d2.1"}
+    def may_use(self, required: Requirements, node: str) -> bool:
+        return required.placement != GOLD or self.domains[node] in {"d0.1", "d2.1"}
 
 
-KINDS = [demand(gpus) for gpus in (1, 2, 4, 8, 16, 32)]
-KINDS += [demand(4, GOLD), demand(8, GOLD), demand(4, per_pod=2), demand(8, SPARING), demand(2, SPARING)]
+KINDS = [required(gpus) for gpus in (1, 2, 4, 8, 16, 32)]
+KINDS += [required(4, GOLD), required(8, GOLD), required(4, per_pod=2), required(8, SPARING), required(2, SPARING)]
 
 
 @st.composite
-def worlds(draw: st.DrawFn, trays: int, kinds: Sequence[Demand] = KINDS, per_node: int = 4) -> World:
+def worlds(draw: st.DrawFn, trays: int, kinds: Sequence[Requirements] = KINDS, per_node: int = 4) -> World:
     """Domains of up to so many trays, in random states: not only those that a best fit would leave behind."""
     sizes = draw(st.lists(st.integers(1, trays), min_size=3, max_size=6))
     nodes = [node for index, size in enumerate(sizes) for node in rack(f"d{index}.1", size)]
@@ -180,9 +180,9 @@ def does_it(world: World, found: Repacking) -> None:
     for move in found.moves:
         moved = where.pop(move.owner)  # nobody moves twice, nobody who may not
         assert moved.nodes == move.source
-        assert moved.demand.shape.pods == len(set(move.target))
+        assert moved.required.shape.pods == len(set(move.target))
         assert 1 == len({world.domains[name] for name in move.target})
-        assert all(world.may_use(moved.demand, name) for name in move.target)
+        assert all(world.may_use(moved.required, name) for name in move.target)
         used.update(dict.fromkeys(move.target, moved.gpus_per_pod))
     assert max(used.values(), default=0) <= 4
     for move in found.moves:
@@ -240,7 +240,7 @@ def test_moves_that_are_under_way_still_open_the_slot(world: World, replaced: in
 
 PLAIN = [kind for kind in KINDS if kind.placement != SPARING]
 # Pods that leave room for others on nodes of 8 GPUs: one that moves may stay in its domain, beside the slot.
-PARTS = [demand(gpus, per_pod=per_pod) for gpus in (2, 4, 8, 16) for per_pod in (1, 2, 4, 8) if per_pod <= gpus]
+PARTS = [required(gpus, per_pod=per_pod) for gpus in (2, 4, 8, 16) for per_pod in (1, 2, 4, 8) if per_pod <= gpus]
 
 
 @given(world=st.one_of(worlds(6, PLAIN), worlds(5, PARTS, per_node=8)))
@@ -261,11 +261,11 @@ def _one_move_does_it(world: World, free: FreeMap, moved: Movable) -> bool:
         fitting = [name for name in left if world.domains[name] == domain and after[name] >= gpus]
         for slot in combinations([name for name in fitting if world.may_use(world.wanted, name)], pods):
             room = {name: min(left[name], after[name] - gpus * (name in slot)) for name in left}
-            if _fits(world, moved.demand, room):
+            if _fits(world, moved.required, room):
                 return True
     return False
 
 
-def _fits(world: World, demand: Demand, room: dict[str, int]) -> bool:
-    places = [name for name in room if room[name] >= demand.shape.gpus_per_pod and world.may_use(demand, name)]
-    return max(Counter(world.domains[name] for name in places).values(), default=0) >= demand.shape.pods
+def _fits(world: World, required: Requirements, room: dict[str, int]) -> bool:
+    places = [name for name in room if room[name] >= required.shape.gpus_per_pod and world.may_use(required, name)]
+    return max(Counter(world.domains[name] for name in places).values(), default=0) >= required.shape.pods

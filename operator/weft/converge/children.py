@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from weft.converge.census import Census
-    from weft.converge.objects import Surroundings
+    from weft.converge.objects import ObjectsAround
     from weft.converge.replicas import Replica
     from weft.domain.action import Action
     from weft.domain.cluster import ObjectRecord
@@ -52,7 +52,7 @@ class Side:
 
 
 def converge_children(
-    split: SplitRecord, sides: Sequence[Side], bodies: Sequence[Json], around: Surroundings
+    split: SplitRecord, sides: Sequence[Side], bodies: Sequence[Json], around: ObjectsAround
 ) -> tuple[tuple[Action, ...], tuple[Explanation, ...]]:
     """Actions that make both children as they are rendered, and an event for each that somebody edited."""
     actions: list[Action] = []
@@ -68,7 +68,7 @@ def converge_children(
     return tuple(actions), tuple(events)
 
 
-def follow(sides: Sequence[Side], bodies: Sequence[Json], around: Surroundings) -> bool:
+def follow(sides: Sequence[Side], bodies: Sequence[Json], around: ObjectsAround) -> bool:
     """Whether both children were applied as they are rendered by now, and decided on since."""
     return all(_follows(side, around.at(body), body) for side, body in zip(sides, bodies, strict=True))
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING
 
-from weft.converge.draining import Leaving, ends_in_seconds, finishes, retire, stuck_in_seconds
+from weft.converge.draining import WayToLeave, ends_in_seconds, finishes, retire, stuck_in_seconds
 from weft.converge.engine_fronts import engine_of
 from weft.converge.generations import kept_for_their_front, overdue_in_seconds
 from weft.domain.crews import routers_before
@@ -33,7 +33,7 @@ class Departures:
     """
 
     look: Look
-    going: tuple[tuple[Replica, Leaving], ...]
+    going: tuple[tuple[Replica, WayToLeave], ...]
     finishing: int
     changes_after_seconds: float
 
@@ -48,7 +48,7 @@ class Departures:
         lasting = {number: seconds for number, seconds in spare.items() if seconds > 0.0}
         going = tuple((each, ways[_engine(pool, each)]) for each in replicas if each.number not in lasting)
         finishing = [each for each in going if finishes(each[0], look.fabric, each[1])]
-        ends = [ends_in_seconds(replica, look.fabric, leaving) for replica, leaving in finishing]
+        ends = [ends_in_seconds(replica, look.fabric, way) for replica, way in finishing]
         ends += [stuck_in_seconds(each, now) for each in replicas]
         if lasting:
             ends += [overdue_in_seconds(pool, look.pods, now), *lasting.values()]
@@ -56,14 +56,14 @@ class Departures:
 
     def actions(self) -> Iterator[Action]:
         """What takes them out of their front, and then away."""
-        for replica, leaving in self.going:
-            yield from retire(replica, self.look.fabric, leaving)
+        for replica, way in self.going:
+            yield from retire(replica, self.look.fabric, way)
 
 
-def _ways_to_leave(look: Look) -> dict[EngineName | None, Leaving]:
+def _ways_to_leave(look: Look) -> dict[EngineName | None, WayToLeave]:
     """How replicas leave, by the engine that they run."""
     engines = {_engine(look.pool, replica) for replica in look.replicas}
-    return {engine: Leaving.of(look.pool.spec, _heeded(look, engine), look.heard) for engine in engines}
+    return {engine: WayToLeave.of(look.pool.spec, _heeded(look, engine), look.heard) for engine in engines}
 
 
 def _engine(pool: PoolRecord, replica: Replica) -> EngineName | None:
@@ -90,6 +90,6 @@ def _is_at_a_gateway(pool: PoolRecord) -> bool:
     return pool.spec is not None and pool.spec.router.kind is RouterKind.Gateway
 
 
-def _spare_seconds(look: Look, replica: Replica, leaving: Leaving) -> float:
+def _spare_seconds(look: Look, replica: Replica, way: WayToLeave) -> float:
     """For how long one that is kept may go on, so that requests are over before its node goes; 0 if it lost a pod."""
-    return 0.0 if replica.lost_a_pod else ends_in_seconds(replica, look.fabric, leaving) - leaving.drain_seconds
+    return 0.0 if replica.lost_a_pod else ends_in_seconds(replica, look.fabric, way) - way.drain_seconds

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from weft.converge.children import Side
-    from weft.converge.objects import Surroundings
+    from weft.converge.objects import ObjectsAround
     from weft.converge.replicas import Replica
     from weft.domain.action import Action
     from weft.domain.cluster import ObjectRecord
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from weft.domain.status import Assignment
 
 
-def compute_domain_for(pool: PoolRecord, assignment: Assignment, around: Surroundings) -> ObjectRecord | None:
+def compute_domain_for(pool: PoolRecord, assignment: Assignment, around: ObjectsAround) -> ObjectRecord | None:
     """That of a replica, even one that is about to go: only when it is gone, its name is free."""
     record = around.found.get((*COMPUTE_DOMAIN, domain_name_of(pool.key, assignment)))
     return record if record is not None and record.owner_uid == domain_owner_of(pool, assignment) else None
 
 
-def shared_domains(split: SplitRecord, sides: Sequence[Side], around: Surroundings) -> Iterator[Action]:
+def shared_domains(split: SplitRecord, sides: Sequence[Side], around: ObjectsAround) -> Iterator[Action]:
     """One for each generation that has a replica whose KV goes over NVLink, and none once nothing of it is left.
 
     While a replica has pods, one that is gone is not made anew: their claims name that one, so deciding ends it first.
@@ -59,12 +59,12 @@ def _shared_name(replica: Replica) -> str:
     return replica.assignment.shared_domain if replica.assignment is not None else ""
 
 
-def delete_left_over(replicas: Iterable[Replica], around: Surroundings) -> Iterator[Action]:
+def delete_left_over(replicas: Iterable[Replica], around: ObjectsAround) -> Iterator[Action]:
     """Those of the pool whose replica has neither an assignment nor a pod any more."""
     return _delete_but({compute_domain_name(around.owner, replica.number) for replica in replicas}, around)
 
 
-def _delete_but(needed: Collection[str], around: Surroundings) -> Iterator[Action]:
+def _delete_but(needed: Collection[str], around: ObjectsAround) -> Iterator[Action]:
     for (version, kind, name), record in sorted(around.found.items()):
         if (version, kind) == COMPUTE_DOMAIN and name not in needed and around.may_touch(record):
             yield DeleteObject(record.api_version, record.kind, record.namespace, name, record.uid)

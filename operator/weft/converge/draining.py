@@ -46,7 +46,7 @@ class Heard:
 
 
 @dataclass(frozen=True, slots=True)
-class Leaving:
+class WayToLeave:
     """How replicas of a pool leave.
 
     `leaves_by` is what the front heeds: one that sees deletion alone forgets a pod that lost its label, and would then
@@ -60,74 +60,74 @@ class Leaving:
     drain_seconds: float = 0.0
 
     @classmethod
-    def of(cls, spec: PoolSpec | None, leaves_by: LeavesBy | None, heard: Heard) -> Leaving:
+    def of(cls, spec: PoolSpec | None, leaves_by: LeavesBy | None, heard: Heard) -> WayToLeave:
         """As the pool's spec has it; nobody waits where it cannot be read."""
         if spec is None:
             return cls(leaves_by, Heard(heard.now))
         return cls(leaves_by, heard, still_chosen_seconds(spec.role), spec.rollout.drain_timeout_seconds)
 
 
-def retire(replica: Replica, fabric: Fabric, leaving: Leaving) -> Iterator[Action]:
+def retire(replica: Replica, fabric: Fabric, way: WayToLeave) -> Iterator[Action]:
     """Drain a replica that has no assignment, and keep requests from one that lost a pod.
 
     A broken replica that is still assigned keeps its pods: how they ended is what deciding looks at before it drops the
     assignment.
     """
     if replica.assignment is None:
-        yield from _unroute(replica, leaving)
-        if not finishes(replica, fabric, leaving):
-            grace_seconds = _grace_seconds(replica, fabric, leaving)
-            next_ones = _next_to_go(replica, fabric, leaving.heard.now)
+        yield from _unroute(replica, way)
+        if not finishes(replica, fabric, way):
+            grace_seconds = _grace_seconds(replica, fabric, way)
+            next_ones = _next_to_go(replica, fabric, way.heard.now)
             yield from (DeletePod(pod.namespace, pod.name, pod.uid, grace_seconds) for pod in next_ones)
     elif replica.broken:
-        yield from _unroute(replica, leaving)
+        yield from _unroute(replica, way)
 
 
-def finishes(replica: Replica, fabric: Fabric, leaving: Leaving) -> bool:
+def finishes(replica: Replica, fabric: Fabric, way: WayToLeave) -> bool:
     """Whether the engine of a replica that is to leave tells of requests, or may still get some, and has time left."""
-    word = _word_of(replica, leaving)
+    word = _word_of(replica, way)
     if word is None:
         return False
     left = [pod.unrouted for pod in replica.pods if pod.unrouted is not None]
     if not left:
         return True  # all carry the label
-    passed = leaving.heard.now - max(left)
-    told_after_the_last_came = passed - word.age_seconds >= leaving.chosen_seconds
-    is_over = not 0 <= passed < leaving.chosen_seconds + leaving.drain_seconds  # below 0: the clock was set back
-    is_over = is_over or ends_in_seconds(replica, fabric, leaving) <= 0.0
+    passed = way.heard.now - max(left)
+    told_after_the_last_came = passed - word.age_seconds >= way.chosen_seconds
+    is_over = not 0 <= passed < way.chosen_seconds + way.drain_seconds  # below 0: the clock was set back
+    is_over = is_over or ends_in_seconds(replica, fabric, way) <= 0.0
     is_idle = word.idle and told_after_the_last_came and not any(pod.routed for pod in replica.pods)
     return not is_over and not is_idle
 
 
-def ends_in_seconds(replica: Replica, fabric: Fabric, leaving: Leaving) -> float:
+def ends_in_seconds(replica: Replica, fabric: Fabric, way: WayToLeave) -> float:
     """How long a replica that leaves may still finish requests before its pods have to be told to end.
 
     That is what its first node leaves it, less what passes until an engine is told and has ended; else infinite.
     """
-    return _node_left_seconds(replica, fabric, leaving) - leaving.chosen_seconds - MARGIN_SECONDS
+    return _node_left_seconds(replica, fabric, way) - way.chosen_seconds - MARGIN_SECONDS
 
 
-def _node_left_seconds(replica: Replica, fabric: Fabric, leaving: Leaving) -> float:
+def _node_left_seconds(replica: Replica, fabric: Fabric, way: WayToLeave) -> float:
     """Until the first of its nodes goes, at most.
 
     A notice that nobody dates was there when the replica began to leave.
     """
     nodes, since = fabric.nodes(), max((pod.unrouted for pod in replica.pods if pod.unrouted is not None), default=None)
     found = (nodes[pod.node].notice for pod in replica.pods if pod.node is not None and pod.node in nodes)
-    return min((notice.left(leaving.heard.now, since) for notice in found if notice is not None), default=inf)
+    return min((notice.left(way.heard.now, since) for notice in found if notice is not None), default=inf)
 
 
-def _grace_seconds(replica: Replica, fabric: Fabric, leaving: Leaving) -> int | None:
+def _grace_seconds(replica: Replica, fabric: Fabric, way: WayToLeave) -> int | None:
     """Between the deletion of its pods and their end, at most; None: as long as they say themselves."""
-    left, word = _node_left_seconds(replica, fabric, leaving), _word_of(replica, leaving)
+    left, word = _node_left_seconds(replica, fabric, way), _word_of(replica, way)
     if left == inf:
         return None if word is None else IDLE_GRACE_SECONDS
-    done = word is not None and (word.idle or ends_in_seconds(replica, fabric, leaving) > 0.0)
-    most = IDLE_GRACE_SECONDS if done else leaving.chosen_seconds + leaving.drain_seconds + MARGIN_SECONDS
+    done = word is not None and (word.idle or ends_in_seconds(replica, fabric, way) > 0.0)
+    most = IDLE_GRACE_SECONDS if done else way.chosen_seconds + way.drain_seconds + MARGIN_SECONDS
     return max(LEAST_GRACE_SECONDS, int(min(left, most)))
 
 
-def _word_of(replica: Replica, leaving: Leaving) -> EngineWord | None:
+def _word_of(replica: Replica, way: WayToLeave) -> EngineWord | None:
     """What the engine of a replica that is to leave tells.
 
     Nothing counts of one that lost a pod: it may tell for ever of requests that nobody computes. Nor where it is not
@@ -136,19 +136,19 @@ def _word_of(replica: Replica, leaving: Leaving) -> EngineWord | None:
     leader = replica.leader
     if leader is None or replica.assignment is not None or replica.lost_a_pod or not leader.ready:
         return None
-    if leaving.leaves_by is not LeavesBy.Label or not (leader.routed or leader.unrouted is not None):
+    if way.leaves_by is not LeavesBy.Label or not (leader.routed or leader.unrouted is not None):
         return None
-    return leaving.heard.word_of(leader)
+    return way.heard.word_of(leader)
 
 
-def _unroute(replica: Replica, leaving: Leaving) -> Iterator[Action]:
+def _unroute(replica: Replica, way: WayToLeave) -> Iterator[Action]:
     """The pods stay reachable for the requests they hold; the native preStop sleep covers those that come late.
 
     Whoever puts the label back does not set back the time.
     """
-    if leaving.leaves_by is LeavesBy.Deletion:
+    if way.leaves_by is LeavesBy.Deletion:
         return iter(())
-    routed, now = (pod for pod in replica.live if pod.routed), leaving.heard.now
+    routed, now = (pod for pod in replica.live if pod.routed), way.heard.now
     return (UnroutePod(pod.namespace, pod.name, pod.uid, min(now, pod.unrouted or now)) for pod in routed)
 
 

@@ -38,7 +38,7 @@ from weft.render import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from weft.converge.objects import Surroundings
+    from weft.converge.objects import ObjectsAround
     from weft.converge.replicas import Replica
     from weft.domain.cluster import ObjectRecord, PodRecord
     from weft.domain.reasons import Explanation
@@ -68,7 +68,7 @@ class EngineFronts:
     serves: bool
 
     @classmethod
-    def of(cls, pool: PoolRecord, replicas: Sequence[Replica], around: Surroundings) -> EngineFronts | None:
+    def of(cls, pool: PoolRecord, replicas: Sequence[Replica], around: ObjectsAround) -> EngineFronts | None:
         """As replicas and Deployments are; None for a pool without a managed router, or before it has a plan."""
         spec, plan = pool.spec, pool.status.plan
         if spec is None or plan is None or spec.router.kind is not RouterKind.Managed:
@@ -196,7 +196,7 @@ def _merged(known: Sequence[Generation]) -> Generation:
     return Generation(known[0].pair, (staying,), (answering,))
 
 
-def _stand_apart(pool: PoolRecord, spec: PoolSpec, known: Sequence[Generation], around: Surroundings) -> bool:
+def _stand_apart(pool: PoolRecord, spec: PoolSpec, known: Sequence[Generation], around: ObjectsAround) -> bool:
     """Whether fronts choose replicas of one engine alone: once one does, it stays so, and nothing restarts."""
     there = around.mine(*_front(around))
     if there is not None and front_engine(there.body):
@@ -209,7 +209,7 @@ def _stand_apart(pool: PoolRecord, spec: PoolSpec, known: Sequence[Generation], 
     return there is not None and not _made_for(pool, spec, known, there)
 
 
-def _first(pool: PoolRecord, spec: PoolSpec, known: Sequence[Generation], around: Surroundings) -> str:
+def _first(pool: PoolRecord, spec: PoolSpec, known: Sequence[Generation], around: ObjectsAround) -> str:
     """Whose front has the name without an engine: whom it was made for, or the first one that has no other."""
     there = around.mine(*_front(around))
     if there is None:
@@ -232,13 +232,13 @@ def _made_for(
     return [each for each in known if not runs or each.pair in runs]
 
 
-def _is_chosen(engine: EngineName, first: str, around: Surroundings) -> bool:
+def _is_chosen(engine: EngineName, first: str, around: ObjectsAround) -> bool:
     """Whether the Service, as it is, may choose the front of an engine."""
     service = around.mine("v1", "Service", around.owner.name)
     return service is not None and chooses_front(service.body, engine, beside=engine != first)
 
 
-def _is_beside(each: Generation, around: Surroundings) -> bool:
+def _is_beside(each: Generation, around: ObjectsAround) -> bool:
     return around.mine(*_front(around, engine_label(EngineName(each.pair)))) is not None
 
 
@@ -250,7 +250,7 @@ def _suffix(engine: str, first: str) -> str:
     return "" if engine == first else engine_label(EngineName(engine))
 
 
-def _front(around: Surroundings, of: str = "") -> tuple[str, str, str]:
+def _front(around: ObjectsAround, of: str = "") -> tuple[str, str, str]:
     return "apps/v1", "Deployment", front_name(around.owner, of)
 
 

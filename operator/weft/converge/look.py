@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
-from weft.converge.objects import Surroundings
+from weft.converge.objects import ObjectsAround
 from weft.converge.replicas import replicas_of
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class Look:
     replicas: tuple[Replica, ...]
     pods: tuple[PodRecord, ...]
     fabric: Fabric
-    around: Surroundings
+    around: ObjectsAround
     heard: Heard
 
     @classmethod
@@ -40,4 +40,4 @@ class Look:
     ) -> Self:
         """Pods may be everyone's, and objects those of the namespace."""
         known = tuple(pods)
-        return cls(pool, replicas_of(pool, known), known, fabric, Surroundings.of(pool.key, objects), heard)
+        return cls(pool, replicas_of(pool, known), known, fabric, ObjectsAround.of(pool.key, objects), heard)

@@ -28,14 +28,14 @@ _DELETABLE = OF_ROUTERS | OF_GATEWAYS
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class ObjectsAround:
     """The objects around one resource, by apiVersion, kind and name: two groups have a kind called InferencePool."""
 
     owner: ResourceKey
     found: dict[tuple[str, str, str], ObjectRecord]
 
     @classmethod
-    def of(cls, owner: ResourceKey, objects: Iterable[ObjectRecord]) -> Surroundings:
+    def of(cls, owner: ResourceKey, objects: Iterable[ObjectRecord]) -> ObjectsAround:
         """Objects of the owner's namespace, whoever they belong to."""
         near = (record for record in objects if record.namespace == owner.namespace)
         return cls(owner, {(record.api_version, record.kind, record.name): record for record in near})

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from weft.converge.draining import Heard
-    from weft.converge.objects import Surroundings
+    from weft.converge.objects import ObjectsAround
     from weft.converge.replicas import Replica
     from weft.domain.cluster import ObjectRecord, PodRecord
     from weft.domain.fabric import Fabric
@@ -167,7 +167,7 @@ def _is_routed_to(pool: PoolRecord) -> bool:
     return _has_a_front(pool, RouterKind.Gateway) and pool.split_uid is None
 
 
-def _front_trouble(pool: PoolRecord, around: Surroundings, fronts: EngineFronts | None) -> Explanation | None:
+def _front_trouble(pool: PoolRecord, around: ObjectsAround, fronts: EngineFronts | None) -> Explanation | None:
     """What keeps requests from the replicas, beside a name that is taken."""
     if _is_routed_to(pool):
         return pool.lacks or route_trouble(around)

@@ -10,10 +10,10 @@ from weft.render import ROUTE, ROUTER_ACCOUNT, front_image, front_name
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from weft.converge.objects import Surroundings
+    from weft.converge.objects import ObjectsAround
 
 
-def front_trouble(around: Surroundings, pair: str = "") -> Explanation | None:
+def front_trouble(around: ObjectsAround, pair: str = "") -> Explanation | None:
     """Why the managed router of a resource, or of one pair of a split, does not answer yet, or None when it does."""
     name = front_name(around.owner, pair)
     record = around.mine("apps/v1", "Deployment", name)
@@ -29,13 +29,13 @@ def front_trouble(around: Surroundings, pair: str = "") -> Explanation | None:
     return Explanation(Reason.FrontStarting, f"no pod of Deployment {name} is ready yet")
 
 
-def image_of_front(around: Surroundings, of: str) -> str:
+def image_of_front(around: ObjectsAround, of: str) -> str:
     """What the front of an earlier pair or engine runs, and goes on to: `router.image` is that of the current one."""
     record = around.mine("apps/v1", "Deployment", front_name(around.owner, of))
     return front_image(record.body) if record is not None else ""
 
 
-def route_trouble(around: Surroundings) -> Explanation | None:
+def route_trouble(around: ObjectsAround) -> Explanation | None:
     """Why no Gateway sends requests by the HTTPRoute of a resource, or None once one does."""
     record = around.mine(*ROUTE, around.owner.name)
     said = tuple(_said_by_gateways(record.body)) if record is not None else ()

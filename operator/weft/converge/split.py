@@ -18,7 +18,7 @@ from weft.converge.generations import (
     pair_of_replica,
     shown_to_a_picker,
 )
-from weft.converge.objects import OF_GATEWAYS, OF_ROUTERS, Surroundings
+from weft.converge.objects import OF_GATEWAYS, OF_ROUTERS, ObjectsAround
 from weft.converge.phases import with_phases
 from weft.converge.replicas import replicas_of
 from weft.converge.serving import front_trouble, image_of_front, route_trouble
@@ -71,7 +71,7 @@ def converge_split(
     known = tuple(children)
     looked = [_side(split, role, known, pods, now) for role in SIDES]
     sides = tuple(side for side, _ in looked)
-    around = Surroundings.of(split.key, objects)
+    around = ObjectsAround.of(split.key, objects)
     if split.deleting or split.spec is None or split.status.engine is None:
         return Convergence((), _progress(split, sides, None, split.decided, split.problem))
     routing = _Routing.of(split, sides, around)
@@ -118,7 +118,7 @@ class _Routing:
     taken: Explanation | None = None
 
     @classmethod
-    def of(cls, split: SplitRecord, sides: Sequence[Side], around: Surroundings) -> _Routing:
+    def of(cls, split: SplitRecord, sides: Sequence[Side], around: ObjectsAround) -> _Routing:
         known = generations_of(pair_of(split), [side.replicas for side in sides])
         if _is_at_a_gateway(split):
             return cls._at_a_gateway(known, sides, around)
@@ -129,7 +129,7 @@ class _Routing:
         return cls(known, fronts_wanted(known, usual, taken_over=serves), trouble)
 
     @classmethod
-    def _at_a_gateway(cls, known: tuple[Generation, ...], sides: Sequence[Side], around: Surroundings) -> _Routing:
+    def _at_a_gateway(cls, known: tuple[Generation, ...], sides: Sequence[Side], around: ObjectsAround) -> _Routing:
         """One endpoint picker instead of routers, which is shown one generation."""
         desired = [side.census.desired if side.census is not None else 0 for side in sides]
         endpoints = around.mine(*ENDPOINTS, around.owner.name)
@@ -162,7 +162,7 @@ class _Routing:
         return max(self.pairs, key=lambda each: min(each.answering)).pair
 
 
-def _front(split: SplitRecord, sides: Sequence[Side], routing: _Routing, around: Surroundings) -> tuple[Json, ...]:
+def _front(split: SplitRecord, sides: Sequence[Side], routing: _Routing, around: ObjectsAround) -> tuple[Json, ...]:
     """Service, budget and routers, once both children have a UID to select by."""
     pools = tuple(side.pool.key for side in sides if side.pool is not None)
     if split.spec is None or split.status.engine is None or split.spec.router.kind is RouterKind.Nothing:
@@ -209,7 +209,7 @@ def _is_at_a_gateway(split: SplitRecord) -> bool:
 
 
 def _front_or_refusal(
-    split: SplitRecord, sides: Sequence[Side], routing: _Routing, around: Surroundings
+    split: SplitRecord, sides: Sequence[Side], routing: _Routing, around: ObjectsAround
 ) -> tuple[tuple[Json, ...], Explanation | None]:
     try:
         return _front(split, sides, routing, around), None

@@ -13,7 +13,7 @@ from weft.render import domain_name_of, render_compute_domain, render_pods, revi
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from weft.converge.objects import Surroundings
+    from weft.converge.objects import ObjectsAround
     from weft.converge.replicas import Replica
     from weft.domain.action import Action
     from weft.domain.fabric import Fabric
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 PODS_AT_A_TIME = 64  # a second or two of writing
 
 
-def create_missing(pool: PoolRecord, replicas: Iterable[Replica], around: Surroundings) -> Iterator[Action]:
+def create_missing(pool: PoolRecord, replicas: Iterable[Replica], around: ObjectsAround) -> Iterator[Action]:
     """Pods that assigned replicas still lack, and their ComputeDomain before; raises `Invalid` for a spec without any.
 
     Some replicas at a time, and never a part of one: those that are there are noted and released meanwhile, and the
@@ -51,7 +51,7 @@ def create_missing(pool: PoolRecord, replicas: Iterable[Replica], around: Surrou
 
 
 def release_whole(
-    pool: PoolRecord, replicas: Sequence[Replica], fabric: Fabric, around: Surroundings
+    pool: PoolRecord, replicas: Sequence[Replica], fabric: Fabric, around: ObjectsAround
 ) -> Iterator[Action]:
     """Remove the gates of replicas whose pods all exist and whose slot is still free, inside one NVLink domain.
 
@@ -83,7 +83,7 @@ def _spans_domains(pool: PoolRecord, assignment: Assignment, fabric: Fabric) -> 
     )
 
 
-def waits_for_domain(pool: PoolRecord, replica: Replica, fabric: Fabric, around: Surroundings) -> str | None:
+def waits_for_domain(pool: PoolRecord, replica: Replica, fabric: Fabric, around: ObjectsAround) -> str | None:
     """Why the ComputeDomain of a replica cannot take its nodes yet, or None."""
     if replica.assignment is None or replica.assignment.compute_domain is None:
         return None

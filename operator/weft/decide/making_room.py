@@ -7,7 +7,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from weft.decide.growth import assign, fits_in_place
-from weft.decide.moving import demand_of, makes_room_for, owner_of, waits_for
+from weft.decide.moving import makes_room_for, owner_of, required_of, waits_for
 from weft.decide.promises import held_by
 from weft.decide.rollout import limits_of
 from weft.domain.changed import changed
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from weft.decide.course import Course
     from weft.domain.fabric import Fabric
     from weft.domain.snapshot import Snapshot
-    from weft.placement import Demand, FreeMap, Move, Repacking
+    from weft.placement import FreeMap, Move, Repacking, Requirements
 
 MOST_MOVES = 8
 LOOKED_AT = 3  # pools without a place for which moves are looked for in one pass, so that it stays short
@@ -65,18 +65,18 @@ def make_room(courses: Sequence[Course], free: FreeMap, purse: Purse, now: float
     residents = {each.movable.owner: each for course in courses for each in _residents(course)} if stuck else {}
     movable = [each.movable for each in residents.values()]
     for course in stuck:
-        demand = demand_of(course.turn)
-        if (found := _moves_for(demand, movable, free, min(purse.left, MOST_MOVES))) is not None:
+        required = required_of(course.turn)
+        if (found := _moves_for(required, movable, free, min(purse.left, MOST_MOVES))) is not None:
             purse.left -= len(found.moves)
             _begin(course, found, residents, free, now)
             movable = [each for each in movable if each.owner not in {move.owner for move in found.moves}]
-        elif purse.left < MOST_MOVES and (found := _moves_for(demand, movable, free, MOST_MOVES)) is not None:
+        elif purse.left < MOST_MOVES and (found := _moves_for(required, movable, free, MOST_MOVES)) is not None:
             _tell(course, found, purse)
 
 
-def _moves_for(demand: Demand, movable: Sequence[Movable], free: FreeMap, most: int) -> Repacking | None:
+def _moves_for(required: Requirements, movable: Sequence[Movable], free: FreeMap, most: int) -> Repacking | None:
     """At least one move, or None."""
-    found = repack(demand, movable, free, most) if most > 0 else None
+    found = repack(required, movable, free, most) if most > 0 else None
     return found if found is not None and found.moves else None
 
 
@@ -102,7 +102,7 @@ def _residents(course: Course) -> Iterator[_Resident]:
     paid = growth.accounts.short([turn.planned]) is None
     if lacks or not paid or rollout.paused or limits_of(rollout, growth.desired).surge < 1 or _stays(course):
         return
-    demand, leaving = demand_of(turn), course.leaving.ids
+    required, leaving = required_of(turn), course.leaving.ids
     for each in turn.survivors.replicas:
         assignment = each.assignment
         stays = assignment.replica not in leaving and assignment.revision == turn.planned.revision
@@ -110,7 +110,7 @@ def _residents(course: Course) -> Iterator[_Resident]:
         if stays and surely_serves and assignment.handover is None:
             departure = Departure(assignment, ready=True, outdated=False)
             owner, joins = owner_of(turn, assignment.replica), int(assignment.compute_domain is not None)
-            yield _Resident(course, departure, Movable(owner, demand, assignment.nodes, joins))
+            yield _Resident(course, departure, Movable(owner, required, assignment.nodes, joins))
 
 
 def _begin(course: Course, found: Repacking, residents: Mapping[str, _Resident], free: FreeMap, now: float) -> None:

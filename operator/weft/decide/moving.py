@@ -15,7 +15,7 @@ from weft.decide.drains import displacement
 from weft.decide.promises import has_joined, holder_name
 from weft.domain.reasons import Explanation, Reason
 from weft.engines.host_memory import pod_needs
-from weft.placement import Demand, Hold, Movable, Slot, repack, still_opens
+from weft.placement import Hold, Movable, Requirements, Slot, repack, still_opens
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -80,7 +80,7 @@ def moves_under_way(turns: Sequence[Turn], free: FreeMap) -> Moves:
         leaving = movers.get(turn.name)
         if leaving is None or not _lacks_replicas(turn, free):
             continue
-        if (fits := repack(demand_of(turn), (), free, 0)) is not None:
+        if (fits := repack(required_of(turn), (), free, 0)) is not None:
             _bind(moves, turn, (), fits, free)
         elif (opened := _still_opened(turn, leaving, free)) is not None:
             _bind(moves, turn, leaving, opened, free)
@@ -91,13 +91,13 @@ def _still_opened(turn: Turn, leaving: Sequence[Mover], free: FreeMap) -> Repack
     """None, too, where it is not known which nodes: then the move is decided anew."""
     replaced = {each.movable.owner for each in leaving if each.drains or _has_successor(each, leaving, free)}
     slot = Slot(turn.planned.pool.status.opening)
-    return still_opens((demand_of(turn), slot), [each.movable for each in leaving], replaced, free)
+    return still_opens((required_of(turn), slot), [each.movable for each in leaving], replaced, free)
 
 
-def demand_of(turn: Turn) -> Demand:
+def required_of(turn: Turn) -> Requirements:
     """What one more replica of the pool asks for."""
     planned = turn.planned
-    return Demand(planned.plan.shape, planned.spec.placement, pod_needs(planned.spec, planned.plan.shape))
+    return Requirements(planned.plan.shape, planned.spec.placement, pod_needs(planned.spec, planned.plan.shape))
 
 
 def owner_of(turn: Turn, replica: int) -> str:
@@ -127,15 +127,15 @@ def _movers(turns: Sequence[Turn], fabric: Fabric) -> dict[str, list[Mover]]:
     placed = {turn.name: max(map(_since, turn.planned.pool.status.assignments), default=0.0) for turn in turns}
     found: dict[str, list[Mover]] = {}
     for turn in turns:
-        demand = demand_of(turn)
+        required = required_of(turn)
         for relocation in {each.replica: each for each in turn.planned.pool.status.moves}.values():
             if relocation.since >= placed.get(relocation.beneficiary, math.inf):
-                mover = _mover(turn, relocation, demand, fabric)
+                mover = _mover(turn, relocation, required, fabric)
                 found.setdefault(relocation.beneficiary, []).extend([mover] if mover else [])
     return found
 
 
-def _mover(turn: Turn, relocation: Relocation, demand: Demand, fabric: Fabric) -> Mover | None:
+def _mover(turn: Turn, relocation: Relocation, required: Requirements, fabric: Fabric) -> Mover | None:
     """None once nothing of it is left, or where a rollout replaces it anyway."""
     replica, revision = relocation.replica, turn.planned.revision
     there = [each.assignment for each in turn.survivors.replicas if each.assignment.replica == replica]
@@ -146,7 +146,7 @@ def _mover(turn: Turn, relocation: Relocation, demand: Demand, fabric: Fabric) -
         return None
     promised = any(each.compute_domain is not None for each in there)
     joins = int(promised or all(has_joined(turn.planned.pool, replica, node, fabric) for node in nodes))
-    return Mover(turn, replica, Movable(owner_of(turn, replica), demand, nodes, joins), drains=not there)
+    return Mover(turn, replica, Movable(owner_of(turn, replica), required, nodes, joins), drains=not there)
 
 
 def _since(assignment: Assignment) -> float:

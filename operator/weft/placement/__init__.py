@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weft.placement.clearing import Demand, Movable
+from weft.placement.clearing import Movable, Requirements
 from weft.placement.comparison import Comparison, compare
 from weft.placement.eligibility import EligibleDomain, eligible_domains
 from weft.placement.freemap import FreeMap, Hold, spares_of
@@ -19,7 +19,6 @@ from weft.placement.victims import Departure, choose_victims
 __all__ = [
     "ALONE",
     "Comparison",
-    "Demand",
     "Departure",
     "EligibleDomain",
     "FreeMap",
@@ -29,6 +28,7 @@ __all__ = [
     "Neighbours",
     "Refusal",
     "Repacking",
+    "Requirements",
     "Slot",
     "Supplier",
     "by_accelerator",

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Demand:
+class Requirements:
     """What one replica asks of its place; `needs` is what each pod asks for beside accelerators."""
 
     shape: Shape
@@ -35,19 +35,19 @@ class Movable:
     """
 
     owner: str
-    demand: Demand
+    required: Requirements
     nodes: tuple[str, ...]
     joins: int = 0
 
     @property
     def gpus(self) -> int:
         """GPUs that a move holds twice."""
-        return self.demand.shape.gpus_per_pod * len(self.nodes)
+        return self.required.shape.gpus_per_pod * len(self.nodes)
 
     @property
     def gpus_per_pod(self) -> int:
         """GPUs on each of its nodes."""
-        return self.demand.shape.gpus_per_pod
+        return self.required.shape.gpus_per_pod
 
 
 Clearing = tuple[int, tuple[Movable, ...]]  # GPUs of replicas that leave, and these: of two, the one with fewer

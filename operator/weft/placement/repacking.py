@@ -19,7 +19,7 @@ from weft.placement.tally import tally_of
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from weft.placement.clearing import Clearing, Cost, Demand, Movable
+    from weft.placement.clearing import Clearing, Cost, Movable, Requirements
     from weft.placement.freemap import FreeMap
     from weft.placement.tally import Tally
 
@@ -56,37 +56,37 @@ class Repacking:
         return sum(move.gpus for move in self.moves)
 
 
-def repack(demand: Demand, movable: Iterable[Movable], free: FreeMap, most_moves: int) -> Repacking | None:
-    """The cheapest set of at most `most_moves` moves found that opens a slot for `demand`, or None.
+def repack(required: Requirements, movable: Iterable[Movable], free: FreeMap, most_moves: int) -> Repacking | None:
+    """The cheapest set of at most `most_moves` moves found that opens a slot for `required`, or None.
 
     Where one move is enough, one is found. No moves where it fits already. `free` is afterwards as it was, and the
     answer does not depend on the order of `movable`.
     """
-    fits = find_whole(demand.shape, demand.placement, free, demand.neighbours, demand.needs)
+    fits = find_whole(required.shape, required.placement, free, required.neighbours, required.needs)
     if fits is not None:
         return Repacking((), fits)
-    if most_moves < 1 or _left(demand, free) < demand.shape.gpus:
+    if most_moves < 1 or _left(required, free) < required.shape.gpus:
         return None
-    search = _Search.of(demand, sorted(movable, key=attrgetter("owner")), free)
+    search = _Search.of(required, sorted(movable, key=attrgetter("owner")), free)
     return search.cheapest(most_moves) or search.single()
 
 
 def still_opens(
-    wanted: tuple[Demand, Slot], leaving: Sequence[Movable], replaced: Collection[str], free: FreeMap
+    wanted: tuple[Requirements, Slot], leaving: Sequence[Movable], replaced: Collection[str], free: FreeMap
 ) -> Repacking | None:
-    """The slot that was chosen for a demand, and where those go that are not `replaced` yet, if it is free after them.
+    """The slot chosen for what was `wanted`, and where those go that are not `replaced` yet, if it is free after them.
 
     None where it is not, or where one of them finds no place. `replaced` are owners.
     """
-    demand, slot = wanted
-    search = _Search.among(leaving, demand, _tallies(leaving, free), free)
+    required, slot = wanted
+    search = _Search.among(leaving, required, _tallies(leaving, free), free)
     waiting = [each for each in leaving if each.owner not in replaced]
     return search.settle(leaving, slot.nodes, waiting) if search.opens(slot.nodes, leaving) else None
 
 
-def _left(demand: Demand, free: FreeMap) -> int:
+def _left(required: Requirements, free: FreeMap) -> int:
     """Free GPUs of its kind anywhere: moves never make more of them."""
-    kind = demand.shape.accelerator
+    kind = required.shape.accelerator
     return sum(
         sum(free.each([node.name for node in domain.nodes]))
         for domain in free.fabric.domains
@@ -95,34 +95,38 @@ def _left(demand: Demand, free: FreeMap) -> int:
 
 
 def _tallies(movable: Iterable[Movable], free: FreeMap) -> dict[int, Tally]:
-    """By id of their demands."""
-    demands = {id(each.demand): each.demand for each in movable}
-    return {known: tally_of(each.shape, each.placement, free, each.needs) for known, each in demands.items()}
+    """By id of what they require."""
+    wishes = {id(each.required): each.required for each in movable}
+    return {known: tally_of(each.shape, each.placement, free, each.needs) for known, each in wishes.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """One repacking: where the demand fits, and who could leave which domain. `free` is changed by supposition only."""
+    """One repacking: where a replica fits, and who could leave which domain. `free` changes by supposition only."""
 
     free: FreeMap
     tally: Tally
     residents: Mapping[int, Sequence[Movable]]  # by domain, only those for whom there is room somewhere
-    tallies: Mapping[int, Tally]  # by id of their demands: hashing one takes longer than its answer
+    tallies: Mapping[int, Tally]  # by id of what they require: hashing one takes longer than its answer
 
     @classmethod
-    def of(cls, demand: Demand, movable: Sequence[Movable], free: FreeMap) -> _Search:
+    def of(cls, required: Requirements, movable: Sequence[Movable], free: FreeMap) -> _Search:
         """Look once at everybody for whom there is room somewhere."""
         tallies = _tallies(movable, free)
-        return cls.among([each for each in movable if not tallies[id(each.demand)].is_empty()], demand, tallies, free)
+        return cls.among(
+            [each for each in movable if not tallies[id(each.required)].is_empty()], required, tallies, free
+        )
 
     @classmethod
-    def among(cls, movable: Iterable[Movable], demand: Demand, tallies: Mapping[int, Tally], free: FreeMap) -> _Search:
+    def among(
+        cls, movable: Iterable[Movable], required: Requirements, tallies: Mapping[int, Tally], free: FreeMap
+    ) -> _Search:
         """By the domains in which they are."""
         residents: dict[int, list[Movable]] = defaultdict(list)
         for each in movable:
             for domain in {domain for node in each.nodes if (domain := free.domain_of(node)) is not None}:
                 residents[domain].append(each)
-        return cls(free, tally_of(demand.shape, demand.placement, free, demand.needs), residents, tallies)
+        return cls(free, tally_of(required.shape, required.placement, free, required.needs), residents, tallies)
 
     def cheapest(self, most_moves: int) -> Repacking | None:
         """Try the cheapest clearings of all domains first, domains where much has to leave last."""
@@ -233,8 +237,8 @@ class _Search:
         """The tightest place for each, the largest first, as it has the least choice; no source counts as left."""
         moves: list[Move] = []
         for each in sorted(waiting, key=lambda each: (-each.gpus, each.owner)):
-            demand = each.demand
-            slot = find_in(self.tallies[id(demand)], demand.placement, demand.neighbours, self.free)
+            required = each.required
+            slot = find_in(self.tallies[id(required)], required.placement, required.neighbours, self.free)
             if slot is None:
                 return None
             for node in slot.nodes:

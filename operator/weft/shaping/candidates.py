@@ -33,7 +33,7 @@ class Option:
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class Setting:
     """Where and in which precision candidates are made."""
 
     supply: Supply
@@ -102,34 +102,34 @@ def wished_engines(request: ShapeRequest, catalog: Catalog) -> tuple[EngineName,
     return (catalog.engine(name).name,)
 
 
-def single_stage(request: ShapeRequest, ground: Ground) -> tuple[Option, ...]:
+def single_stage(request: ShapeRequest, setting: Setting) -> tuple[Option, ...]:
     """Shapes whose GPUs all share one NVLink domain (or any number of stages, if that is pinned)."""
     pins = request.spec.shape
     stages = pins.pipeline_parallel or 1
     sizes = {
         Sizes(tensor, stages, data, expert, decode, prefill)
-        for tensor in _tensor_sizes(pins, ground)
-        for data in _data_sizes(request, ground, tensor)
-        for prefill in _prefill_context_sizes(request, ground, tensor, data)
+        for tensor in _tensor_sizes(pins, setting)
+        for data in _data_sizes(request, setting, tensor)
+        for prefill in _prefill_context_sizes(request, setting, tensor, data)
         for expert in _expert_sizes(request, tensor, data * prefill)
         for decode in _decode_context_sizes(request, tensor, data, expert)
     }
-    return tuple(ground.option(each) for each in sorted(sizes | _running_sizes(request, ground), key=_order))
+    return tuple(setting.option(each) for each in sorted(sizes | _running_sizes(request, setting), key=_order))
 
 
-def more_stages(request: ShapeRequest, ground: Ground) -> Iterator[tuple[Option, ...]]:
+def more_stages(request: ShapeRequest, setting: Setting) -> Iterator[tuple[Option, ...]]:
     """Where no single stage holds the model: groups of shapes of 2, 4, ... stages of the largest tensor group."""
     pins = request.spec.shape
     if pins.pipeline_parallel is not None:
         return
-    legal = [tensor for tensor in _tensor_sizes(pins, ground) if request.architecture.heads % tensor == 0]
+    legal = [tensor for tensor in _tensor_sizes(pins, setting) if request.architecture.heads % tensor == 0]
     if not legal:
         return
     tensor, stages = max(legal), 2
     while stages <= min(MOST_STAGES, request.architecture.layers):
         data, prefill = pins.data_parallel or 1, pins.prefill_context_parallel or 1
         yield tuple(
-            ground.option(Sizes(tensor, stages, data, expert, decode, prefill))
+            setting.option(Sizes(tensor, stages, data, expert, decode, prefill))
             for decode in _decode_context_sizes(request, tensor)
             for expert in sorted(_expert_sizes(request, tensor, data * prefill))
         )
@@ -149,20 +149,20 @@ def gpus_per_pod(sizes: Sizes, gpus_per_node: int) -> int:
     return parts[0] if parts else unit
 
 
-def _tensor_sizes(pins: ShapePins, ground: Ground) -> list[int]:
+def _tensor_sizes(pins: ShapePins, setting: Setting) -> list[int]:
     if pins.tensor_parallel is not None:
         return [pins.tensor_parallel]
-    return _powers_of_two(_reach(ground))
+    return _powers_of_two(_reach(setting))
 
 
-def _data_sizes(request: ShapeRequest, ground: Ground, tensor: int) -> list[int]:
+def _data_sizes(request: ShapeRequest, setting: Setting, tensor: int) -> list[int]:
     """Attention-DP ranks inside a replica: only experts give them something to share."""
     pinned = request.spec.shape.data_parallel
     if pinned is not None:
         return [pinned]
-    if request.architecture.experts is None or ground.supply.shared or tensor > ground.supply.gpus_per_node:
+    if request.architecture.experts is None or setting.supply.shared or tensor > setting.supply.gpus_per_node:
         return [1]
-    return _powers_of_two(ground.supply.domain_gpus // tensor) or [1]
+    return _powers_of_two(setting.supply.domain_gpus // tensor) or [1]
 
 
 def _decode_context_sizes(request: ShapeRequest, tensor: int, data: int = 1, expert: int = 1) -> list[int]:
@@ -182,7 +182,7 @@ def _decode_context_sizes(request: ShapeRequest, tensor: int, data: int = 1, exp
     return [1, tensor] if role is Role.Decode and copies == tensor > 1 else [1]
 
 
-def _prefill_context_sizes(request: ShapeRequest, ground: Ground, tensor: int, data: int) -> list[int]:
+def _prefill_context_sizes(request: ShapeRequest, setting: Setting, tensor: int, data: int) -> list[int]:
     """Tensor groups that share prompts: only those of prefill, of models whose prompts the engine can share."""
     pins = request.spec.shape
     pinned = pins.prefill_context_parallel
@@ -191,12 +191,12 @@ def _prefill_context_sizes(request: ShapeRequest, ground: Ground, tensor: int, d
         return [] if tried_in_vain else [pinned]
     if request.spec.role is not Role.Prefill or data > 1 or not request.architecture.is_latent:
         return [1]
-    return [size for size in _powers_of_two(MOST_PROMPT_GROUPS) if size * tensor <= max(tensor, _reach(ground))]
+    return [size for size in _powers_of_two(MOST_PROMPT_GROUPS) if size * tensor <= max(tensor, _reach(setting))]
 
 
-def _reach(ground: Ground) -> int:
+def _reach(setting: Setting) -> int:
     """GPUs that a replica may have in one stage."""
-    return 1 if ground.supply.shared else ground.supply.domain_gpus
+    return 1 if setting.supply.shared else setting.supply.domain_gpus
 
 
 def _expert_sizes(request: ShapeRequest, tensor: int, groups: int) -> set[int]:
@@ -210,10 +210,10 @@ def _expert_sizes(request: ShapeRequest, tensor: int, groups: int) -> set[int]:
     return {1, group} if group == tensor else {group}
 
 
-def _running_sizes(request: ShapeRequest, ground: Ground) -> set[Sizes]:
+def _running_sizes(request: ShapeRequest, setting: Setting) -> set[Sizes]:
     """The running shape is looked at too, wherever it came from, as long as no pin speaks against it."""
     running = request.incumbent.shape if request.incumbent else None
-    where = (ground.engine, ground.accelerator.name, ground.precision)
+    where = (setting.engine, setting.accelerator.name, setting.precision)
     if running is None or (running.engine, running.accelerator, running.precision) != where:
         return set()
     if not request.spec.shape.allow(running):

@@ -17,7 +17,7 @@ from weft.domain.shape import Candidate, EngineRelease, Plan
 from weft.domain.spec import Balancing, PlacementSpec, PodSpec, RolloutSpec, RouterSpec
 from weft.domain.units import GIB
 from weft.engines.lmcache import SEED
-from weft.shaping.candidates import Ground, Option, more_stages, served_precisions, single_stage, wished_engines
+from weft.shaping.candidates import Option, Setting, more_stages, served_precisions, single_stage, wished_engines
 from weft.shaping.case import Case
 from weft.shaping.checks import refusal
 from weft.shaping.memory import OF_MEMORY, missing_bytes
@@ -240,13 +240,13 @@ def _nothing_possible(request: ShapeRequest, refused: list[Refused]) -> WeftErro
 def _sorted_out(request: ShapeRequest, catalog: Catalog) -> tuple[list[Case], list[Refused]]:
     possible: list[Case] = []
     refused: list[Refused] = []
-    for ground in _grounds(request, catalog):
-        found, lost = _checked(single_stage(request, ground), request, catalog)
+    for setting in _settings(request, catalog):
+        found, lost = _checked(single_stage(request, setting), request, catalog)
         possible += found
         refused += lost
         if found or not any(each.why.reason in OF_MEMORY for each in lost):
             continue
-        for wave in more_stages(request, ground):  # pipeline stages, only where nothing else holds the model
+        for wave in more_stages(request, setting):  # pipeline stages, only where nothing else holds the model
             found, lost = _checked(wave, request, catalog)
             possible += found
             refused += lost
@@ -260,7 +260,7 @@ def _checked(options: tuple[Option, ...], request: ShapeRequest, catalog: Catalo
     return [case for case, why in verdicts if why is None], [Refused(case, why) for case, why in verdicts if why]
 
 
-def _grounds(request: ShapeRequest, catalog: Catalog) -> Iterator[Ground]:
+def _settings(request: ShapeRequest, catalog: Catalog) -> Iterator[Setting]:
     """Supplies by name, each with every engine and precision that the pool allows."""
     combinations = tuple(itertools.product(wished_engines(request, catalog), served_precisions(request)))
     apart = request.spec.balancing is Balancing.External
@@ -268,7 +268,7 @@ def _grounds(request: ShapeRequest, catalog: Catalog) -> Iterator[Ground]:
         if request.spec.placement.allows(supply.accelerator):
             for engine, precision in combinations:
                 accelerator = catalog.accelerator(supply.accelerator)
-                yield Ground(supply, accelerator, engine, precision, rank_per_pod=apart)
+                yield Setting(supply, accelerator, engine, precision, rank_per_pod=apart)
 
 
 def _release(request: ShapeRequest, case: Case, catalog: Catalog) -> EngineRelease:
