@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from bench.scale_bench.cluster import Size
 from bench.scale_bench.days import Days
+from tests.counting import counted
 from tests.decide.test_splits import OLDER, half, split, split_world
 from tests.decide.world import World, external, pool, pool_spec
 from tests.fabric.cluster import board, rack
@@ -22,8 +23,6 @@ from weft.domain.spec import EngineSpec
 from weft.domain.workload import Role
 
 if TYPE_CHECKING:
-    from types import FrameType
-
     from weft.domain.decision import Decisions
     from weft.domain.snapshot import Snapshot
 
@@ -160,16 +159,4 @@ def _calls(size: Size) -> Counter[str]:
 
 def _counted(snapshot: Snapshot, function: str = "") -> tuple[Decisions, int]:
     """What is decided, and the calls that it took: of all functions, or of one (`file.py:function`)."""
-    calls, catalog = 0, load()
-
-    def count(frame: FrameType, event: str, _argument: object) -> None:
-        nonlocal calls
-        calls += event == "call" and f"{frame.f_code.co_filename}:{frame.f_code.co_name}".endswith(function)
-
-    before = sys.getprofile()
-    sys.setprofile(count)
-    try:
-        decisions = decide(snapshot, catalog)
-    finally:
-        sys.setprofile(before)
-    return decisions, calls
+    return counted(partial(decide, snapshot, load()), function)

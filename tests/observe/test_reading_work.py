@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
+from tests.counting import counted
 from tests.observe.pages import Clock, page, target
 from weft.domain.shape import EngineName
 from weft.engines import series_for
@@ -13,8 +13,6 @@ from weft.observe.exposition import parse
 from weft.observe.observation import observe_pool
 
 if TYPE_CHECKING:
-    from types import FrameType
-
     from weft.observe.arithmetic import Sample
     from weft.observe.history import SeriesKey
 
@@ -24,23 +22,13 @@ VALUES = parse(page("vllm-0.32.0", "second"), SERIES.names)
 
 def _calls(replicas: int, scrapes: int, function: str = "") -> int:
     """Calls of all functions, or of one, in a round over so many replicas with so many scrapes in memory."""
-    clock, calls = Clock(), 0
+    clock = Clock()
     source, targets = DirectSource(clock=clock), [target(SERIES, f"u{number}") for number in range(replicas)]
     for _ in range(scrapes):
         clock.now += 1.0
         for each in targets:
             source.remember(each.uid, VALUES)
-
-    def count(frame: FrameType, event: str, _argument: object) -> None:
-        nonlocal calls
-        calls += event == "call" and f"{frame.f_code.co_filename}:{frame.f_code.co_name}".endswith(function)
-
-    before = sys.getprofile()
-    sys.setprofile(count)
-    try:
-        seen = observe_pool(targets, source.windows())
-    finally:
-        sys.setprofile(before)
+    seen, calls = counted(lambda: observe_pool(targets, source.windows()), function)
     assert seen.answered == replicas
     return calls
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -10,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.counting import counted
 from tests.fabric.cluster import board, rack, taint
 from tests.forgetting import forget_everything
 from tests.placement.cases import free_map, tp
@@ -21,7 +21,6 @@ from weft.placement.taints import WIDE_DOMAINS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from types import FrameType
 
     from weft.domain.cluster import NodeRecord
     from weft.domain.fabric import Fabric, FabricNode
@@ -161,17 +160,7 @@ def _calls(tainted: Callable[[NodeRecord, int], NodeRecord], size: int) -> int:
         for index in range(size)
     ]
     forget_everything()
-    calls = 0
-
-    def count(_frame: FrameType, event: str, _argument: object) -> None:
-        nonlocal calls
-        calls += event == "call"
-
-    before, free = sys.getprofile(), FreeMap.of(fabric)
-    sys.setprofile(count)
-    try:
-        found = [(suppliers(fabric, each), find_slot(tp(8), each, free)) for each in placements]
-    finally:
-        sys.setprofile(before)
+    free = FreeMap.of(fabric)
+    found, calls = counted(lambda: [(suppliers(fabric, each), find_slot(tp(8), each, free)) for each in placements])
     assert all(supply and not isinstance(slot, Refusal) for supply, slot in found)
     return calls

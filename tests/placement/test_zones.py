@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.counting import counted
 from tests.fabric.cluster import board, rack
 from tests.placement.cases import free_map, tp
 from weft.domain.spec import PlacementSpec
@@ -16,8 +16,6 @@ from weft.placement.search import wishes_of
 from weft.placement.tally import tally_of
 
 if TYPE_CHECKING:
-    from types import FrameType
-
     from weft.domain.fabric import Fabric
     from weft.domain.shape import Shape
 
@@ -70,21 +68,14 @@ def _calls_while_placing(replicas: int, fabric: Fabric) -> int:
     free, homes = FreeMap.of(fabric), list[str]()
     _place_one(free, homes)
     _place_one(free, homes)
-    calls = 0
-
-    def count(_frame: FrameType, event: str, _argument: object) -> None:
-        nonlocal calls
-        calls += event == "call"
-
-    before = sys.getprofile()
-    sys.setprofile(count)
-    try:
-        for _ in range(replicas - 2):
-            _place_one(free, homes)
-    finally:
-        sys.setprofile(before)
+    _, calls = counted(lambda: _place_so_many(replicas - 2, free, homes))
     assert len({fabric.nodes()[home].zone for home in homes}) == min(replicas, len(fabric.domains) // 2)
     return calls
+
+
+def _place_so_many(replicas: int, free: FreeMap, homes: list[str]) -> None:
+    for _ in range(replicas):
+        _place_one(free, homes)
 
 
 def _place_one(free: FreeMap, homes: list[str]) -> None:
