@@ -74,7 +74,8 @@ def _engine(pool: PoolRecord, replica: Replica) -> EngineName | None:
 def _heeded(look: Look, engine: EngineName | None) -> LeavesBy | None:
     """What the front heeds, or nothing where no front is known that sees a label go: clients keep connections."""
     leaves_by = _leaves_by(look.pool, engine)
-    heeded = _is_at_a_gateway(look.pool) or any(not pod.ended for pod in routers_before(look.pool, look.pods))
+    at_a_gateway = look.pool.router_kind is RouterKind.Gateway
+    heeded = at_a_gateway or any(not pod.ended for pod in routers_before(look.pool, look.pods))
     return leaves_by if heeded or leaves_by is LeavesBy.Deletion else None
 
 
@@ -83,11 +84,8 @@ def _leaves_by(pool: PoolRecord, engine: EngineName | None) -> LeavesBy:
 
     Endpoint pickers drop a pod that their InferencePool does not select any more, whatever it runs.
     """
-    return LeavesBy.Label if engine is None or _is_at_a_gateway(pool) else adapter_for(engine).leaves_front_by
-
-
-def _is_at_a_gateway(pool: PoolRecord) -> bool:
-    return pool.spec is not None and pool.spec.router.kind is RouterKind.Gateway
+    at_a_gateway = pool.router_kind is RouterKind.Gateway
+    return LeavesBy.Label if engine is None or at_a_gateway else adapter_for(engine).leaves_front_by
 
 
 def _spare_seconds(look: Look, replica: Replica, way: WayToLeave) -> float:

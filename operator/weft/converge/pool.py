@@ -158,13 +158,9 @@ def _or_refusal(render: Callable[[], tuple[T, ...]]) -> tuple[tuple[T, ...], Exp
         return (), Explanation(error.reason, error.message)
 
 
-def _has_a_front(pool: PoolRecord, kind: RouterKind = RouterKind.Managed) -> bool:
-    return pool.spec is not None and pool.spec.router.kind is kind
-
-
 def _is_routed_to(pool: PoolRecord) -> bool:
     """Whether it has a route of its own; that of a half is its split's."""
-    return _has_a_front(pool, RouterKind.Gateway) and pool.split_uid is None
+    return pool.router_kind is RouterKind.Gateway and pool.split_uid is None
 
 
 def _front_trouble(pool: PoolRecord, around: ObjectsAround, fronts: EngineFronts | None) -> Explanation | None:
@@ -172,7 +168,7 @@ def _front_trouble(pool: PoolRecord, around: ObjectsAround, fronts: EngineFronts
     if _is_routed_to(pool):
         return pool.lacks or route_trouble(around)
     if fronts is None:
-        return front_trouble(around) if _has_a_front(pool) else None
+        return front_trouble(around) if pool.router_kind is RouterKind.Managed else None
     return fronts.why_not
 
 

@@ -120,9 +120,9 @@ class _Routing:
     @classmethod
     def of(cls, split: SplitRecord, sides: Sequence[Side], around: ObjectsAround) -> _Routing:
         known = generations_of(pair_of(split), [side.replicas for side in sides])
-        if _is_at_a_gateway(split):
+        if split.router_kind is RouterKind.Gateway:
             return cls._at_a_gateway(known, sides, around)
-        managed = split.spec is not None and split.spec.router.kind is RouterKind.Managed
+        managed = split.router_kind is RouterKind.Managed
         trouble = {each.pair: front_trouble(around, each.pair) if managed else None for each in known}
         usual = split.spec.router.replicas if split.spec is not None else 0
         serves = known[0].is_pair and trouble[known[0].pair] is None
@@ -152,7 +152,7 @@ class _Routing:
         """Kinds of what stood before the split while its router was of another type, until this one serves."""
         if self.serves_the_current or not any(each.is_pair for each in self.known[1:]):
             return ()
-        return OF_ROUTERS if _is_at_a_gateway(split) else OF_GATEWAYS
+        return OF_ROUTERS if split.router_kind is RouterKind.Gateway else OF_GATEWAYS
 
     @property
     def only(self) -> str:
@@ -168,7 +168,7 @@ def _front(split: SplitRecord, sides: Sequence[Side], routing: _Routing, around:
     if split.spec is None or split.status.engine is None or split.spec.router.kind is RouterKind.Nothing:
         return ()
     every_pod = balances(split.spec.prefill) or balances(split.spec.decode)
-    if _is_at_a_gateway(split):
+    if split.router_kind is RouterKind.Gateway:
         whole = len(pools) == len(SIDES) and routing.lacks is None
         return _route(split, routing, every_pod=every_pod) if whole else ()
     service = render_split_service(split, paired=bool(routing.pairs), only=routing.only)
@@ -204,10 +204,6 @@ def _route(split: SplitRecord, routing: _Routing, *, every_pod: bool) -> tuple[J
     return endpoints, render_route(split.key, tags, gateway)
 
 
-def _is_at_a_gateway(split: SplitRecord) -> bool:
-    return split.spec is not None and split.spec.router.kind is RouterKind.Gateway
-
-
 def _front_or_refusal(
     split: SplitRecord, sides: Sequence[Side], routing: _Routing, around: ObjectsAround
 ) -> tuple[tuple[Json, ...], Explanation | None]:
@@ -226,7 +222,7 @@ def _progress(
 ) -> SplitProgress:
     """What is told of a split, all of it about the generation that it has `reached`."""
     prefill, decode = sides
-    managed = split.spec is not None and split.spec.router.kind is RouterKind.Managed
+    managed = split.router_kind is RouterKind.Managed
     paired = routing is not None and bool(routing.pairs)
     trouble = _trouble(sides, routing)
     serves = paired and trouble is None

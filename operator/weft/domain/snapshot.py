@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from weft.domain.queueing import Queueing
     from weft.domain.quotas import QuotaRecord
     from weft.domain.reasons import Explanation
-    from weft.domain.spec import PoolSpec, SplitSpec
+    from weft.domain.spec import PoolSpec, RouterKind, SplitSpec
     from weft.domain.start_up import Start
     from weft.domain.status import Condition, PoolStatus, SplitStatus
     from weft.domain.workload import Role
@@ -64,6 +64,11 @@ class PoolRecord:
     shown: str = ""
     decided: int = 0
 
+    @property
+    def router_kind(self) -> RouterKind | None:
+        """What stands in front of its replicas; None while its spec cannot be understood."""
+        return self.spec.router.kind if self.spec is not None else None
+
 
 @dataclass(frozen=True, slots=True)
 class SplitRecord:
@@ -81,6 +86,11 @@ class SplitRecord:
     decided: int = 0
     reached: int = 0  # the generation that `Ready` was about last: the one that its halves match
     serving: int | None = None  # that of the pair which served then
+
+    @property
+    def router_kind(self) -> RouterKind | None:
+        """What stands in front of its pairs; None while its spec cannot be understood."""
+        return self.spec.router.kind if self.spec is not None else None
 
     def child_name(self, role: Role) -> str:
         """Name of the child pool of one role."""

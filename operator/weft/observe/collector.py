@@ -140,7 +140,7 @@ def staying(targets: Iterable[EngineTarget], leaving: Container[str]) -> list[En
 
 def _with_what_is_not_told(pool: PoolRecord, seen: PoolObservation) -> PoolObservation:
     """The observation, which says so where an endpoint picker tells no demand (docs/metrics.md says why it may not)."""
-    if pool.spec is None or pool.spec.router.kind is not RouterKind.Gateway or seen.arrivals_at_front:
+    if pool.router_kind is not RouterKind.Gateway or seen.arrivals_at_front:
         return seen
     return replace(seen, caveats=(*seen.caveats, AT_A_GATEWAY))
 

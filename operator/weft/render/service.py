@@ -56,7 +56,7 @@ def balances(spec: PoolSpec | None) -> bool:
 
 def render_service(pool: PoolRecord, only: Mapping[str, str] = NOTHING_MORE) -> Json:
     """The pool's Service: in front of its replicas, or of its managed routers, those alone that have `only`."""
-    managed = pool.spec is not None and pool.spec.router.kind is RouterKind.Managed
+    managed = pool.router_kind is RouterKind.Managed
     replicas = dict(routed_selector(pool.key, every_pod=balances(pool.spec)))
     return _service(pool.key, pool_labels(pool), {**front_selector(pool.key), **only} if managed else replicas)
 
