@@ -43,9 +43,9 @@ def read_milliseconds(text: str) -> float:
     return float(Decimal(number).scaleb(-3))
 
 
-def rounded(value: float, digits: int = 3) -> float:
-    """This number to a few significant digits."""
-    return float(f"{value:.{digits}g}")
+def rounded(value: float) -> float:
+    """This number to three significant digits."""
+    return float(f"{value:.3g}")
 
 
 def quantised(previous: float | None, current: float, previous_time: float | None, now: float) -> float:

@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from weft.apply.sending import Sender
     from weft.domain.snapshot import ResourceKey
 
-Counted = tuple[str, str]  # (kind, verb)
-
 
 class Writer:
     """The only way out. Methods block; call them from threads.

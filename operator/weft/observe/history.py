@@ -145,9 +145,9 @@ class History:
         """Newest value of each series of that name whose labels include `wanted`."""
         return tuple([line[-1][1] for line in self._gauges(name, wanted) if line])
 
-    def rate(self, name: str, wanted: Labels = ()) -> float | None:
+    def rate(self, name: str) -> float | None:
         """Growth per second, summed over the series of that name."""
-        return _sum(map(pace, self._lines(name, wanted)))
+        return _sum(map(pace, self._lines(name)))
 
     def lines(self, name: str) -> Iterable[list[Sample]]:
         """The usable samples of each series of that name, in order of time."""
@@ -182,10 +182,8 @@ class History:
         times = [at for line in self._lines(name) for at, _ in line]
         return max(times) - min(times) if len(times) > 1 else None
 
-    def increase(self, name: str, wanted: Labels = ()) -> float | None:
+    def increase(self, name: str) -> float | None:
         """Growth over the window, summed over the series of that name."""
-        if wanted:
-            return _sum(map(grown, self._lines(name, wanted)))
         if name not in self._growth:
             self._growth[name] = _sum(map(grown, self._lines(name)))
         return self._growth[name]
@@ -266,9 +264,7 @@ class History:
     def _of(self, name: str, wanted: Labels) -> Iterable[tuple[Sample, ...]]:
         return (self.series[key] for key in self._keys(name, wanted))
 
-    def _lines(self, name: str, wanted: Labels = ()) -> Iterable[list[Sample]]:
-        if wanted:
-            return map(self._line, self._keys(name, wanted))
+    def _lines(self, name: str) -> Iterable[list[Sample]]:
         if name not in self._told:
             self._told[name] = [self._line(key) for key in self._keys(name, ())]
         return self._told[name]
