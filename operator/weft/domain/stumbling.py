@@ -32,7 +32,11 @@ class Stumbled(Bug):
 
 
 def stumbled(error: Exception, *whom: PoolRecord | SplitRecord) -> Stumbled:
-    """The error, with whose turn it was; of a pair both halves have theirs together. To be raised from it."""
+    """The error, with whose turn it was; of a pair both halves have theirs together. To be raised from it.
+
+    Each step of a pass catches by itself: a `try` costs nothing until it fails, and a `with` three calls for each pool
+    in each pass.
+    """
     return Stumbled((each.key.uid for each in whom), error)
 
 
