@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weft.api.figures import SHORTEST_REWRITE_SECONDS, figure, is_off, milliseconds, rounded
-from weft.api.status import LONGEST_SENTENCE, MOST_CAVEATS
+from weft.api.status_fields import LONGEST_SENTENCE, MOST_CAVEATS
 from weft.api.status_reading import read_pool_status
 from weft.domain.times import instant, read_instant
 

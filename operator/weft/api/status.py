@@ -5,121 +5,28 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from pydantic import Field
-from pydantic.config import JsonDict
 
-from weft.api.fields import (
-    ATOMIC,
-    LIST_TYPE,
-    MAX_MESSAGE_CHARACTERS,
-    SET,
-    Instant,
-    LabelKey,
-    LabelValue,
-    Precision,
-    described,
-)
+from weft.api.fields import ATOMIC, SET, Instant, LabelKey, LabelValue, Precision, described
+from weft.api.plan_status import EngineStatus, PlanStatus
 from weft.api.rules import ApiModel
+from weft.api.status_fields import (
+    BY_REPLICA,
+    BY_TYPE,
+    LONGEST_FORECAST,
+    MOST_CAVEATS,
+    ConditionStatus,
+    Count,
+    Explained,
+    Figure,
+    Message,
+    Milliseconds,
+    Node,
+    ReasonWord,
+    Sentence,
+    Word,
+)
 from weft.domain.scaling_spec import MOST_NODES, MOST_REPLICAS
 from weft.domain.status import MOST_AVOIDED
-
-# Exact decimals of our own writing, so that what is read back is what was decided.
-Figure = Annotated[str, Field(max_length=32, pattern=r"^[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?$")]
-Milliseconds = Annotated[str, Field(max_length=40, pattern=r"^[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?ms$")]
-Latencies = Annotated[dict[Annotated[str, Field(max_length=4)], Milliseconds], Field(max_length=5)]
-BY_TYPE: JsonDict = {LIST_TYPE: "map", "x-kubernetes-list-map-keys": ["type"]}
-BY_REPLICA: JsonDict = {LIST_TYPE: "map", "x-kubernetes-list-map-keys": ["replica"]}
-
-Count = Annotated[int, Field(ge=0)]
-ReasonWord = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$")]
-Message = Annotated[str, Field(max_length=MAX_MESSAGE_CHARACTERS)]
-Word = Annotated[str, Field(max_length=128)]
-LONGEST_SENTENCE, MOST_CAVEATS, LONGEST_FORECAST = 256, 16, 2048
-Sentence = Annotated[str, Field(max_length=LONGEST_SENTENCE)]
-Node = Annotated[str, Field(max_length=253)]
-
-
-class Explained(ApiModel):
-    """A reason and its sentence."""
-
-    reason: ReasonWord = Field(description="One word; docs/reasons.md explains each.")
-    message: Message = Field(default="", description="The sentence for people.")
-
-
-class ConditionStatus(ApiModel):
-    """A Kubernetes condition."""
-
-    type: ReasonWord = Field(
-        description="Ready, Planned, ArgumentsUnknown, Relaxed, Placed, CapacityRequested, SLOMet, NetworkBound, "
-        "TransfersFailing, Reconciling, Stalled."
-    )
-    status: Literal["True", "False", "Unknown"] = Field(description="Whether it holds.")
-    reason: ReasonWord = Field(description="One word; docs/reasons.md explains each.")
-    message: Message = Field(default="", description="The sentence for people.")
-    last_transition_time: Instant = Field(description="When status changed last.")
-    observed_generation: Count = Field(default=0, description="metadata.generation it is about.")
-
-
-class EngineStatus(ApiModel):
-    """The engine as resolved once and then kept."""
-
-    name: Word = Field(description="VLLM, SGLang or TensorRTLLM.")
-    version: Word = Field(description="Its version.")
-    image: Annotated[str, Field(max_length=512)] = Field(description="Its image.")
-
-
-class PredictionStatus(ApiModel):
-    """What the performance model expects of one replica."""
-
-    capacity: Figure = Field(description="Requests per second of one replica within the SLO; 0 where it cannot be met.")
-    ttft: Latencies = Field(description="Time to the first token at the rate that a replica gets.")
-    tpot: Latencies = Field(description="Time per further token at the rate that a replica gets.")
-    ttft_doubt: Figure = Field(default="1", description="Factor that TTFT exceeds one time in ten.")
-    tpot_doubt: Figure = Field(default="1", description="Factor that TPOT exceeds one time in ten.")
-    max_batch: Count = Field(description="Requests served at once.")
-    kv_tokens: Count = Field(description="Tokens of KV that the replica holds.")
-    weight_bytes_per_gpu: Figure = Field(alias="weightBytesPerGPU", description="Bytes of weights on each GPU.")
-    limit: Word = Field(
-        description="What binds: Compute, MemoryBandwidth, ScaleUpNetwork, ScaleOutNetwork, Latency or KVMemory."
-    )
-
-
-class ShapeFields(ApiModel):
-    """A shape with the verdict on it."""
-
-    shape: Word = Field(description="The shape in words, such as H200 FP8 TP4.")
-    engine: Word = Field(description="Engine.")
-    accelerator: Word = Field(description="Accelerator, by catalog name.")
-    precision: Precision = Field(description="Precision of the weights.")
-    tensor_parallel: Count = Field(description="GPUs that share each layer.")
-    pipeline_parallel: Count = Field(description="Stages that share the layers.")
-    expert_parallel: Count = Field(description="GPUs that share the experts; 1 is none.")
-    data_parallel: Count = Field(description="Attention-DP ranks inside one replica.")
-    decode_context_parallel: Count = Field(default=1, description="GPUs that share one copy of the KV cache.")
-    prefill_context_parallel: Count = Field(default=1, description="Tensor groups that share each prompt.")
-    gpus_per_pod: Count = Field(alias="gpusPerPod", description="GPUs of each pod.")
-    gpus: Count = Field(description="GPUs of one replica.")
-    pods: Count = Field(description="Pods of one replica.")
-    reason: ReasonWord = Field(description="Why it was chosen, or why it lost.")
-    message: Message = Field(default="", description="The sentence for people.")
-
-
-class AlternativeStatus(ShapeFields):
-    """A shape that lost."""
-
-    prediction: PredictionStatus | None = described("What was expected of it, where it got that far.")
-
-
-class PlanStatus(ShapeFields):
-    """The chosen shape, what is expected of it, and what else was looked at."""
-
-    engine_release: EngineStatus = Field(description="The engine that the shape was chosen for.")
-    prediction: PredictionStatus = Field(description="What is expected of one replica.")
-    alternatives: list[AlternativeStatus] = Field(
-        default_factory=list,
-        max_length=10,
-        description="The best of the shapes that lost, best first, and why.",
-        json_schema_extra=ATOMIC,
-    )
 
 
 class ProductStatus(ApiModel):

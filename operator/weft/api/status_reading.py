@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import ValidationError
 
+from weft.api import plan_status, status_fields
 from weft.api import status as shown
 from weft.api.figures import read_figure, read_milliseconds
 from weft.domain.calibration import MOST_FACTOR, Calibrated, Subject
@@ -61,11 +62,11 @@ def read_pool_status(status: Json) -> PoolStatus:
         desired_replicas=_count(status.get("desiredReplicas")),
         next_replica=max(_count(status.get("nextReplica")), following),
         revision=status["revision"] if isinstance(status.get("revision"), str) else "",
-        engine=_part(status, "engine", shown.EngineStatus, _release),
-        plan=_part(status, "plan", shown.PlanStatus, _plan),
+        engine=_part(status, "engine", plan_status.EngineStatus, _release),
+        plan=_part(status, "plan", plan_status.PlanStatus, _plan),
         assignments=assignments,
         failure=_part(status, "failure", shown.FailureStatus, _failure),
-        scale=_part(status, "scale", shown.Explained, _explanation),
+        scale=_part(status, "scale", status_fields.Explained, _explanation),
         observed=_part(status, "observed", shown.PoolObservedStatus, _observed),
         calibration=tuple(_items(status, "calibration", shown.CalibrationStatus, _calibrated)),
         moves=tuple(_items(status, "moves", shown.RelocationStatus, _relocation)),
@@ -80,12 +81,12 @@ def read_pool_status(status: Json) -> PoolStatus:
 
 def read_split_status(status: Json) -> SplitStatus:
     """What was decided for a split."""
-    return SplitStatus(engine=_part(status, "engine", shown.EngineStatus, _release))
+    return SplitStatus(engine=_part(status, "engine", plan_status.EngineStatus, _release))
 
 
 def read_conditions(status: Json) -> tuple[Condition, ...]:
     """All conditions whose reason this version knows."""
-    return tuple(_items(status, "conditions", shown.ConditionStatus, _condition))
+    return tuple(_items(status, "conditions", status_fields.ConditionStatus, _condition))
 
 
 def _part(status: Json, name: str, model: type[Shown], read: Callable[[Shown], Value]) -> Value | None:
@@ -116,7 +117,7 @@ def _count(value: object) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else 0
 
 
-def _release(read: shown.EngineStatus) -> EngineRelease:
+def _release(read: plan_status.EngineStatus) -> EngineRelease:
     return EngineRelease(EngineName(read.name), read.version, read.image)
 
 
@@ -124,7 +125,7 @@ def _explanation(read: Any) -> Explanation:  # noqa: ANN401 - anything with a re
     return Explanation(Reason(read.reason), read.message)
 
 
-def _shape(read: shown.ShapeFields) -> Shape:
+def _shape(read: plan_status.ShapeFields) -> Shape:
     """Raises `ValueError` for sizes that nothing has: the schema says only that they are no less than 0."""
     shape = Shape(
         engine=EngineName(read.engine),
@@ -143,7 +144,7 @@ def _shape(read: shown.ShapeFields) -> Shape:
     return shape
 
 
-def _prediction(read: shown.PredictionStatus) -> Prediction:
+def _prediction(read: plan_status.PredictionStatus) -> Prediction:
     return Prediction(
         capacity=read_figure(read.capacity),
         ttft=_latencies(read.ttft),
@@ -161,7 +162,7 @@ def _latencies(read: dict[str, str]) -> Percentiles:
     return Percentiles(**{field.name: read_milliseconds(read[field.name]) for field in fields(Percentiles)})
 
 
-def _plan(read: shown.PlanStatus) -> Plan:
+def _plan(read: plan_status.PlanStatus) -> Plan:
     return Plan(
         shape=_shape(read),
         prediction=_prediction(read.prediction),
@@ -171,7 +172,7 @@ def _plan(read: shown.PlanStatus) -> Plan:
     )
 
 
-def _candidate(read: shown.AlternativeStatus) -> Candidate:
+def _candidate(read: plan_status.AlternativeStatus) -> Candidate:
     return Candidate(_shape(read), _explanation(read), _prediction(read.prediction) if read.prediction else None)
 
 
@@ -214,7 +215,7 @@ def _failure(read: shown.FailureStatus) -> Failure:
     return Failure(read.revision, read.count, read_instant(read.last), _explanation(read))
 
 
-def _condition(read: shown.ConditionStatus) -> Condition:
+def _condition(read: status_fields.ConditionStatus) -> Condition:
     return Condition(read.type, read.status, _explanation(read))
 
 
