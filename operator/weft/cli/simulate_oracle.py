@@ -11,6 +11,7 @@ from weft.twin.modelled import engine_speed
 from weft.twin.need import answerable, demand, most_tokens, replicas_needed, split_needed, too_long
 from weft.twin.oracle import PoolNeed, Terms, bound_hours, oracle_hours, work_hours
 from weft.twin.oracle_search import Run, cheapest_run
+from weft.twin.parts import Parts
 from weft.twin.policies import Change, ScheduleOptions
 from weft.twin.simulation import simulate
 
@@ -138,8 +139,10 @@ def _known(case: Case) -> list[tuple[str, PoolSpec, Plan]]:
 
 def _speeds(case: Case) -> list[EngineSpeed]:
     """As their engines truly are."""
-    modelled = [engine_speed(plan, spec, case.setting.catalog) for _, spec, plan in _known(case)]
-    return [case.setting.truth(speed) for speed in modelled] if case.setting.truth is not None else modelled
+    catalog, truth = case.setting.catalog, case.setting.truth
+    parts = Parts(case.setting.nodes, catalog)
+    modelled = [engine_speed(plan, spec, catalog, parts.device_bytes(plan, spec)) for _, spec, plan in _known(case)]
+    return [truth(speed) for speed in modelled] if truth is not None else modelled
 
 
 def _attainment(slo: Slo) -> float:

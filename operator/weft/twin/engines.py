@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from weft.domain.shape import Plan, Shape
     from weft.domain.snapshot import PoolRecord, ResourceKey
     from weft.domain.spec import PoolSpec
+    from weft.twin.parts import Parts
     from weft.twin.pods import SimulatedPod
     from weft.twin.serving import Serving
     from weft.twin.speed import EngineSpeed
@@ -27,12 +28,14 @@ class Engines:
         pool: Callable[[str], PoolRecord],
         catalog: Catalog,
         truth: Callable[[EngineSpeed], EngineSpeed],
+        parts: Parts,
     ) -> None:
-        """`serving` is what a pool answers in, and `pool` gives one by UID.
+        """`serving` is what a pool answers in, and `pool` gives one by UID; `parts` are those of GPUs.
 
         `truth` is how an engine really is, of which the model says so much.
         """
         self._serving, self._pool, self._catalog, self._truth = serving, pool, catalog, truth
+        self._parts = parts
         self._running: dict[str, Serving] = {}  # by UID of the pod, of the pools that anybody asks
         self._modelled: dict[tuple[str, Shape, int, int], EngineSpeed] = {}
         self._true: dict[EngineSpeed, EngineSpeed] = {}
@@ -42,7 +45,7 @@ class Engines:
         asked = plan.prediction
         key = (pool.key.uid, plan.shape, asked.max_batch, asked.kv_tokens)
         if key not in self._modelled:
-            self._modelled[key] = engine_speed(plan, spec, self._catalog)
+            self._modelled[key] = engine_speed(plan, spec, self._catalog, self._parts.device_bytes(plan, spec))
         return self._modelled[key]
 
     def started(self, pod: SimulatedPod, now: float) -> None:

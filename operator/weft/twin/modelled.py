@@ -27,9 +27,12 @@ _FINE, _COARSE = 1.25, 2.0  # from one point to the next: what is nearly straigh
 _SEVERAL = 2  # of what costs are told apart: a fixed one, and one for each
 
 
-def engine_speed(plan: Plan, spec: PoolSpec, catalog: Catalog) -> EngineSpeed:
-    """Speed of one replica of a plan, with as much KV memory as its prediction has."""
-    replica = _replica(plan, spec, catalog)
+def engine_speed(plan: Plan, spec: PoolSpec, catalog: Catalog, part_bytes: int | None = None) -> EngineSpeed:
+    """Speed of one replica of a plan, with as much KV memory as its prediction has.
+
+    `part_bytes` is the memory of its device where that is part of a GPU (`weft.twin.parts`): it has that share.
+    """
+    replica = _replica(plan, spec, catalog, part_bytes)
     ranks, efficiency = plan.shape.data_parallel, replica.efficiency
     max_batch = max(_SEVERAL, plan.prediction.max_batch)
     budget = max(max_batch, ranks * int(efficiency.batched_tokens))
@@ -54,17 +57,18 @@ def _context_tokens(spec: PoolSpec, architecture: Architecture) -> int:
     return int(spec.model.max_context_tokens or known)
 
 
-def _replica(plan: Plan, spec: PoolSpec, catalog: Catalog) -> ReplicaModel:
+def _replica(plan: Plan, spec: PoolSpec, catalog: Catalog, part_bytes: int | None) -> ReplicaModel:
     shape = plan.shape
     accelerator = catalog.accelerator(shape.accelerator)
+    device = accelerator if part_bytes is None else accelerator.part(part_bytes)
     architecture = resolve_architecture(spec.model, catalog)
     known = catalog.efficiency(accelerator, shape.engine, shape.precision)
     return ReplicaModel(
         architecture=architecture,
         shape=shape,
-        accelerator=accelerator,
+        accelerator=device,
         efficiency=counted_on(known, spec.engine, shape),
-        memory_bytes=accelerator.memory_bytes,
+        memory_bytes=device.memory_bytes,
         kv_precision=stored_kv(spec.kv.precision, shape.precision),
         speculation=resolve_speculation(spec.engine, architecture, catalog),
         wire=wire_of(spec),

@@ -14,6 +14,7 @@ from weft.twin.engines import Engines
 from weft.twin.front import FrontOptions
 from weft.twin.operation import SimulatedOperation
 from weft.twin.outcome import Moment, Outcome, PoolFigures, PoolSample, Told
+from weft.twin.parts import Parts
 from weft.twin.scrapes import ScrapeOptions
 from weft.twin.shortages import Shortages
 from weft.twin.start_up import StartUp
@@ -111,7 +112,8 @@ class Simulation:
         self._setting, self._policies = setting, policies
         self._streams = Streams(setting.streams, setting.front, setting.scrapes, setting.seed)
         truth = setting.truth or _as_modelled
-        self._engines = Engines(self._streams.serving, self._pool, setting.catalog, truth)
+        parts = Parts(setting.nodes, setting.catalog)
+        self._engines = Engines(self._streams.serving, self._pool, setting.catalog, truth, parts)
         self._cluster = SimulatedCluster(setting.nodes, setting.pods, setting.start_up, setting.seed, self._engines)
         self._cluster.limit(setting.quotas)
         self._operation = SimulatedOperation(
