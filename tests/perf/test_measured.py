@@ -47,6 +47,28 @@ def test_the_gpu_is_found_in_any_case_with_its_memory() -> None:
     assert found.memory_bytes == CATALOG.accelerator("H200").memory_bytes
 
 
+def test_a_mig_device_has_its_share_of_the_gpu() -> None:
+    """Its profile says of how much memory; it was taken for the whole GPU."""
+    whole = measured(gpu="NVIDIA-H100-80GB-HBM3", tp="", n_gpus="").replica.accelerator
+    part = measured(gpu="NVIDIA-H100-80GB-HBM3-MIG-3g.40gb", tp="", n_gpus="").replica
+    assert part.accelerator == whole.part(40 * 10**9)
+    assert part.memory_bytes == 40 * 10**9
+    assert part.efficiency == measured(gpu="H100", tp="", n_gpus="").replica.efficiency
+
+
+@pytest.mark.parametrize(
+    ("gpu", "words"),
+    [
+        ("NVIDIA-H200-SHARED", "gpu 'NVIDIA-H200-SHARED' is shared by nobody knows how many: name the whole GPU"),
+        ("NVIDIA-H200-MIG-3g.71gb", "gpu 'NVIDIA-H200-MIG-3g.71gb' is part of a GPU: one is a replica alone"),
+    ],
+)
+def test_parts_of_gpus_are_no_group_and_none_is_of_an_unknown_size(gpu: str, words: str) -> None:
+    with pytest.raises(Invalid, match=words) as caught:
+        measured(gpu=gpu, tp="2")
+    assert caught.value.reason is Reason.SharedDevice
+
+
 def test_sizes_are_those_of_the_row_and_one_where_it_says_nothing() -> None:
     shape = measured(model="DeepSeek-R1", tp="2", pp="4", dp="8.0", ep="16").replica.shape
     sizes = (shape.tensor_parallel, shape.pipeline_parallel, shape.data_parallel, shape.expert_parallel)

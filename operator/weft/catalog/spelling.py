@@ -9,6 +9,8 @@ import functools
 import re
 from typing import TYPE_CHECKING
 
+from weft.domain.errors import Invalid
+from weft.domain.reasons import Reason
 from weft.domain.units import GIB
 
 if TYPE_CHECKING:
@@ -20,6 +22,10 @@ if TYPE_CHECKING:
 _OF_EVERY_GPU = re.compile(
     r"(nvidia|amd|intel|instinct|tesla|tensor|core|gpu|hgx|dgx|oam|sxm\d*|hbm\d\w?|nvl36|nvl72|server|edition|blackwell|hopper)"
 )
+# What device discovery adds to the product of a GPU that is cut, or shared.
+_MIG = re.compile(r"-MIG-\d+g\.(?P<gigabytes>\d{1,4})gb", re.IGNORECASE)
+_SHARED = "-shared"
+_GB = 10**9
 _SIZE = re.compile(r"(\d{2,3})(g|gb|gib)?")  # memory, such as 80GB
 _ALIKE = 0.08  # of a memory: marketed figures are near GB or near GiB
 # Words of a model's name that leave its architecture as it is.
@@ -30,6 +36,18 @@ _LEAST_WORDS = 2  # of a name that others may continue
 def accelerator_as_written(catalog: Catalog, name: str) -> Accelerator | None:
     """The accelerator of a table: by its catalog name, a node's label, or a spelling such as `H100 SXM 80GB`."""
     return _accelerator_as_written(catalog, name.strip())
+
+
+def device_as_written(accelerator: Accelerator, name: str) -> Accelerator:
+    """What of an accelerator its name in a table means: a MIG device by its profile (`...-MIG-3g.40gb`), or all of it.
+
+    Raises `Invalid` for one that is shared, as its label does not tell among how many.
+    """
+    if name.strip().casefold().endswith(_SHARED):
+        why = f"gpu {name.strip()!r:.60} is shared by nobody knows how many: name the whole GPU, or a MIG device"
+        raise Invalid(Reason.SharedDevice, why)
+    profile = _MIG.search(name)
+    return accelerator if profile is None else accelerator.part(int(profile["gigabytes"]) * _GB)
 
 
 def architecture_as_written(catalog: Catalog, name: str) -> Architecture | None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, NoReturn
 
-from weft.catalog.spelling import accelerator_as_written, architecture_as_written
+from weft.catalog.spelling import accelerator_as_written, architecture_as_written, device_as_written
 from weft.domain.errors import Invalid
 from weft.domain.hardware import Precision
 from weft.domain.reasons import Reason
@@ -108,14 +108,18 @@ def measurement(row: Mapping[str, str], catalog: Catalog) -> Measurement:
     """Read a row; raises `Invalid` with the column and what is wrong with it."""
     architecture = _architecture(row, catalog)
     accelerator = accelerator_as_written(catalog, _text(row, "gpu")) or catalog.accelerator(_text(row, "gpu"))
+    device = device_as_written(accelerator, _text(row, "gpu"))
     engine = _engine(row)
     precision = _precision(row, architecture)
+    shape = _shape(row, architecture, Shape(engine, accelerator.name, precision))
+    if device is not accelerator and shape.gpus > 1:
+        raise Invalid(Reason.SharedDevice, f"gpu {_text(row, 'gpu')!r:.60} is part of a GPU: one is a replica alone")
     replica = ReplicaModel(
         architecture=architecture,
-        shape=_shape(row, architecture, Shape(engine, accelerator.name, precision)),
-        accelerator=accelerator,
+        shape=shape,
+        accelerator=device,
         efficiency=catalog.efficiency(accelerator, engine, precision, _release(row)),
-        memory_bytes=accelerator.memory_bytes,
+        memory_bytes=device.memory_bytes,
         kv_precision=_kv_precision(row, precision, engine, accelerator.generation),
     )
     spread = draws_lengths(row.get("source"))
