@@ -363,7 +363,7 @@ def test_resources_that_cannot_be_simulated_are_refused(tmp_path: Path) -> None:
     is_refused(simulated(file="both.yaml"), "there are InferencePool/chat, PDSplit/reasoner: say with --pool which")
     is_refused(simulated(file="nodes.yaml"), "there is no InferencePool and no PDSplit of weft.dev/v1alpha1")
     is_refused(simulated(file=half), "has the role Prefill and answers no request alone")
-    is_refused(simulated(file=handed), "InferencePool/chat")
+    is_refused(simulated(file=handed), "is handed over to Kueue, which a simulation does not have: --what-if spec.plac")
     body = split()
     body["spec"] |= {"kvTransfer": {"transport": "NVLink"}, "placement": {"accelerators": ["GB200"]}}
     racked = written(tmp_path / "racked.yaml", body)

@@ -104,6 +104,8 @@ def test_whole_numbers_may_be_written_as_tables_write_them() -> None:
         ("timestamp,model\n1,2\n", "t.csv lacks the column contexttokens, generatedtokens"),
         ("Timestamp,Request tokens,Total tokens\n1,2,3\n", "t.csv lacks the column response tokens"),
         ("Timestamp,Request tokens,Response tokens\nnoon,2,3\n", "Timestamp takes seconds; for dates name the columns"),
+        ("Timestamp,Request tokens,Response tokens\n1715299200123,2,3\n", "GeneratedTokens; divide milliseconds by 1000"),
+        ("arrived_at,num_prefill_tokens,num_decode_tokens\n1715299200123456789,2,3\n", "and nanoseconds by 1e9"),
         ("Timestamp,Request tokens,Response tokens\n0,2,3\n-4e7,2,3\n", "line 3: a request arrives 40000000 s from"),
         ("Timestamp,Request tokens,Response tokens\n0,2,3\n3e7,2,3\n-3e7,2,3\n", "t.csv lasts 60000000 s, which is"),
         ('[{"timestamp": 1, "input_length": 5, "output_length": 1}]', "t.csv is one JSON list: write its requests"),
@@ -118,7 +120,7 @@ def test_whole_numbers_may_be_written_as_tables_write_them() -> None:
         ("arrival_s\tinput_tokens\toutput_tokens\n0\t1\t1\n", "t.csv has tabs between its columns: put commas there"),
         ("arrival_s;input_tokens;output_tokens\n0;1;1\n", "t.csv has semicolons between its columns"),
         ("arrival_s,input_tokens,output_tokens\n1,2\n", "line 2: '1,2' is no time and two whole numbers"),
-        ('{"timestamp": 1, "input_length": 5}', "line 1 lacks output_length"),
+        ('{"timestamp": 1, "input_length": 5}', "line 1 lacks output_length: each has timestamp (in milliseconds), input"),
         ('{"timestamp": 1, "input_length": 5.5, "output_length": 1}', "is no request"),
         ("{ nothing", "line 1: '{ nothing' is no request"),
         (f'{{"timestamp": 1{"0" * 400}, "input_length": 5, "output_length": 1}}', "is no request"),
@@ -147,6 +149,18 @@ def test_what_other_simulators_replay_is_read_from_its_first_second_on(head: str
         trace.inputs.tolist(),
         trace.outputs.tolist(),
     )
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "Timestamp,Request tokens,Response tokens",
+        "arrived_at,num_prefill_tokens,num_decode_tokens",
+        "arrival_timestamp,prompt_size,token_size",
+    ],
+)
+def test_seconds_since_1970_are_as_good_as_others_where_the_first_request_is_the_beginning(head: str) -> None:
+    assert read(f"{head}\n1715299200.5,9,1\n1715299202,9,1\n").arrivals.tolist() == [0.0, 1.5]
 
 
 BURST = """Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type

@@ -24,6 +24,7 @@ from weft.cli.world import imagined_world
 from weft.domain.errors import Invalid
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.shape import EngineName
+from weft.domain.spec import SchedulerName
 from weft.domain.units import parse_duration_seconds
 from weft.domain.workload import Role, Slo
 from weft.engines import series_for
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from weft.engines import EngineSeries
 
 Json = dict[str, Any]
+STOCK = "--what-if spec.placement.scheduler=null"  # nothing is handed over
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,14 +266,14 @@ def _refuse_without_a_place(planned: Planned) -> None:
     """
     if any(pool.spec is not None and over_nvlink(pool.spec) for pool, _ in planned.pools):
         raise CommandFailure(f"{planned.title}: kvTransfer.transport NVLink is not simulated: use Auto, RDMA or TCP")
+    queued = {pool.spec.placement.scheduler for pool, _ in planned.pools if pool.spec is not None} - {SchedulerName.Default}
+    if queued:
+        alone = f"{STOCK} says what Weft's own placing would do"
+        raise CommandFailure(f"{planned.title} is handed over to {queued.pop()}, which a simulation does not have: {alone}")
     reasons = [why for _, decision in planned.pools if (why := _why_nothing_runs(decision)) is not None]
     if reasons:
         why = next((each for each in reasons if each.reason is not Reason.HoldNotPlanned), reasons[0])
         raise CommandFailure(f"{planned.title} cannot run here: {why.reason}: {why.message}")
-    for pool, decision in planned.pools:
-        if any(one.handover is not None for one in decision.status.assignments):
-            scheduler = pool.spec.placement.scheduler if pool.spec is not None else "its scheduler"
-            raise CommandFailure(f"{planned.title} is handed over to {scheduler}, which a simulation does not have")
 
 
 def _why_nothing_runs(decision: PoolDecision) -> Explanation | None:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     Row = tuple[float, int, int, tuple[int, ...]]
 
+_LATEST_SECOND = 1e11  # since 1970; milliseconds of today are beyond it
 _GZIP = b"\x1f\x8b"
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _MOONCAKE = ("timestamp", "input_length", "output_length")
@@ -57,6 +58,20 @@ def _counted() -> Callable[[str], float]:
     return float
 
 
+def _counted_from_the_first() -> Callable[[str], float]:
+    """Seconds after the first ones that were asked for, which may be those since 1970, but no finer unit."""
+    first: list[float] = []
+
+    def seconds(text: str) -> float:
+        moment = float(text)
+        if moment > _LATEST_SECOND:
+            raise ValueError
+        first[:] = first or [moment if math.isfinite(moment) else 0.0]
+        return moment - first[0]
+
+    return seconds
+
+
 def _since_the_first() -> Callable[[str], float]:
     """Seconds between a time of day and the first one that was asked for."""
     first: list[datetime] = []
@@ -70,6 +85,7 @@ def _since_the_first() -> Callable[[str], float]:
     return seconds
 
 
+_FINER = "divide milliseconds by 1000, and nanoseconds by 1e9"
 _PLAIN = _Head(
     ("arrival_s", "input_tokens", "output_tokens"),
     _counted,
@@ -83,11 +99,19 @@ _AZURE = _Head(
 )
 _BURST = _Head(
     ("timestamp", "request tokens", "response tokens"),
-    _counted,
-    "Timestamp takes seconds; for dates name the columns TIMESTAMP, ContextTokens and GeneratedTokens",
+    _counted_from_the_first,
+    f"Timestamp takes seconds; for dates name the columns TIMESTAMP, ContextTokens and GeneratedTokens; {_FINER}",
 )
-_VIDUR = _Head(("arrived_at", "num_prefill_tokens", "num_decode_tokens"), _counted, "arrived_at takes seconds")
-_SPLITWISE = _Head(("arrival_timestamp", "prompt_size", "token_size"), _counted, "arrival_timestamp takes seconds")
+_VIDUR = _Head(
+    ("arrived_at", "num_prefill_tokens", "num_decode_tokens"),
+    _counted_from_the_first,
+    f"arrived_at takes seconds; {_FINER}",
+)
+_SPLITWISE = _Head(
+    ("arrival_timestamp", "prompt_size", "token_size"),
+    _counted_from_the_first,
+    f"arrival_timestamp takes seconds; {_FINER}",
+)
 _KNOWN = (_PLAIN, _AZURE, _BURST, _VIDUR, _SPLITWISE)
 
 
@@ -131,7 +155,7 @@ def _source(lines: Iterator[tuple[int, str]]) -> _Source:
     if not head:
         raise TraceError(" is empty")
     if head.lstrip().startswith("["):
-        raise TraceError(" is one JSON list: write its requests as JSON lines, an object a line")
+        raise TraceError(f" is one JSON list: write its requests as JSON lines, each with {', '.join(_MOONCAKE)}")
     return _json_lines(head, chain([(first, head)], lines)) if head.lstrip().startswith("{") else _csv(head, lines)
 
 
@@ -284,7 +308,8 @@ def _request(number: int, line: str) -> Row:
         moment, tokens_in, tokens_out = (body[name] for name in _MOONCAKE)
         return float(moment), _whole(tokens_in), _whole(tokens_out), tuple(map(_whole, body.get("hash_ids") or ()))
     except KeyError as error:
-        raise TraceError(f", line {number} lacks {error.args[0]}") from None
+        each = "each has timestamp (in milliseconds), input_length and output_length"
+        raise TraceError(f", line {number} lacks {error.args[0]}: {each}") from None
     except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):  # a number or a list without end
         raise TraceError(f", line {number}: {line.strip()[:60]!r} is no request") from None
 
