@@ -53,6 +53,7 @@ def test_the_resource_itself_stays_as_it_was() -> None:
         ("spec.model.id.x=1", "spec.model.id has no fields"),
         ("spec.placement.accelerators.7=H100", "no entry 7"),
         ("spec.placement.accelerators.x.y=1", "has no fields"),
+        ("spec.slo.ttft.p95=", "has no value: give one, or null to take the field out"),
         ("spec.slo={", "the value is no YAML"),
         ("spec.slo={a: 1, a: 2}", "the value is no YAML"),
         ("spec.slo=!!python/name:os.system", "the value is no YAML"),

@@ -104,7 +104,10 @@ def test_whole_numbers_may_be_written_as_tables_write_them() -> None:
         ("timestamp,model\n1,2\n", "t.csv lacks the column contexttokens, generatedtokens"),
         ("Timestamp,Request tokens,Total tokens\n1,2,3\n", "t.csv lacks the column response tokens"),
         ("Timestamp,Request tokens,Response tokens\nnoon,2,3\n", "Timestamp takes seconds; for dates name the columns"),
-        ("Timestamp,Request tokens,Response tokens\n1715299200123,2,3\n", "GeneratedTokens; divide milliseconds by 1000"),
+        (
+            "Timestamp,Request tokens,Response tokens\n1715299200123,2,3\n",
+            "GeneratedTokens; divide milliseconds by 1000",
+        ),
         ("arrived_at,num_prefill_tokens,num_decode_tokens\n1715299200123456789,2,3\n", "and nanoseconds by 1e9"),
         ("Timestamp,Request tokens,Response tokens\n0,2,3\n-4e7,2,3\n", "line 3: a request arrives 40000000 s from"),
         ("Timestamp,Request tokens,Response tokens\n0,2,3\n3e7,2,3\n-3e7,2,3\n", "t.csv lasts 60000000 s, which is"),
@@ -120,7 +123,10 @@ def test_whole_numbers_may_be_written_as_tables_write_them() -> None:
         ("arrival_s\tinput_tokens\toutput_tokens\n0\t1\t1\n", "t.csv has tabs between its columns: put commas there"),
         ("arrival_s;input_tokens;output_tokens\n0;1;1\n", "t.csv has semicolons between its columns"),
         ("arrival_s,input_tokens,output_tokens\n1,2\n", "line 2: '1,2' is no time and two whole numbers"),
-        ('{"timestamp": 1, "input_length": 5}', "line 1 lacks output_length: each has timestamp (in milliseconds), input"),
+        (
+            '{"timestamp": 1, "input_length": 5}',
+            "line 1 lacks output_length: each has timestamp (in milliseconds), input",
+        ),
         ('{"timestamp": 1, "input_length": 5.5, "output_length": 1}', "is no request"),
         ("{ nothing", "line 1: '{ nothing' is no request"),
         (f'{{"timestamp": 1{"0" * 400}, "input_length": 5, "output_length": 1}}', "is no request"),

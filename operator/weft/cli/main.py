@@ -161,7 +161,9 @@ def simulate(  # noqa: PLR0913 - one option a wish, as on every command line
     from weft.cli.asking import documents_of
 
     traces = tuple(trace or ())
-    if not files or bool(traces) == (from_prometheus is not None):
+    if traces and from_prometheus is not None:
+        raise CommandFailure("--trace and --from-prometheus both say what is asked: leave one")
+    if not files or not (traces or from_prometheus is not None):
         raise CommandFailure(
             "give --file with a resource, and the requests that it is asked with --trace or with --from-prometheus"
         )

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from weft.engines import EngineSeries
 
 Json = dict[str, Any]
+_NAMED = 3  # nodes in a sentence
 STOCK = "--what-if spec.placement.scheduler=null"  # nothing is handed over
 
 
@@ -184,6 +185,7 @@ def _setting(
 
 def _as_they_might_be(chosen: Sequence[Chosen], wishes: Wishes) -> list[Json]:
     """The resources with what `--what-if` says of them, or of all."""
+    what_if.refuse_twice(wishes.what_if)
     asked = [what_if.addressed(wish) for wish in wishes.what_if]
     resources = [each.resource for each in chosen]
     told = [
@@ -266,10 +268,10 @@ def _refuse_without_a_place(planned: Planned) -> None:
     """
     if any(pool.spec is not None and over_nvlink(pool.spec) for pool, _ in planned.pools):
         raise CommandFailure(f"{planned.title}: kvTransfer.transport NVLink is not simulated: use Auto, RDMA or TCP")
-    queued = {pool.spec.placement.scheduler for pool, _ in planned.pools if pool.spec is not None} - {SchedulerName.Default}
-    if queued:
-        alone = f"{STOCK} says what Weft's own placing would do"
-        raise CommandFailure(f"{planned.title} is handed over to {queued.pop()}, which a simulation does not have: {alone}")
+    schedulers = {pool.spec.placement.scheduler for pool, _ in planned.pools if pool.spec is not None}
+    for other in schedulers - {SchedulerName.Default}:
+        instead = f"a simulation does not have: {STOCK} says what Weft's own placing would do"
+        raise CommandFailure(f"{planned.title} is handed over to {other}, which {instead}")
     reasons = [why for _, decision in planned.pools if (why := _why_nothing_runs(decision)) is not None]
     if reasons:
         why = next((each for each in reasons if each.reason is not Reason.HoldNotPlanned), reasons[0])
@@ -311,12 +313,17 @@ def _gap(text: str) -> tuple[float, float]:
     """`FROM-TO`, in this order."""
     begin, _, end = text.partition("-")
     try:
-        found = parse_duration_seconds(begin), parse_duration_seconds(end)
+        found = _moment(begin), _moment(end)
     except Invalid as error:
         raise CommandFailure(f"--blind {text!r:.80} must be FROM-TO, such as 10m-20m: {error.message}") from None
     if found[0] >= found[1]:
         raise CommandFailure(f"--blind {text!r:.80} ends before it begins")
     return found
+
+
+def _moment(text: str) -> float:
+    """Seconds since the trace began, which may be none."""
+    return 0.0 if text in {"0", "0s"} else parse_duration_seconds(text)
 
 
 def _fault(text: str, world: World, end: float) -> Fault:
@@ -325,13 +332,19 @@ def _fault(text: str, world: World, end: float) -> Fault:
     if not at:
         raise CommandFailure(f"--fail {text!r:.80} must be NODE@TIME, such as gpu-7@1h30m")
     try:
-        seconds = parse_duration_seconds(moment)
+        seconds = _moment(moment)
     except Invalid as error:
         raise CommandFailure(f"--fail {text!r:.80}: {error.message}") from None
     names: Sequence[str] = [node.name for node in world.nodes]
     if name not in names:
         near = get_close_matches(name, names, 1)
-        raise CommandFailure(f"--fail: there is no node {name!r:.80}{f', perhaps {near[0]}' if near else ''}")
+        known = f", perhaps {near[0]}" if near else f": there are {_some_of(names)}"
+        raise CommandFailure(f"--fail: there is no node {name!r:.80}{known}")
     if seconds >= end:
         raise CommandFailure(f"--fail {text!r:.80} is too late: the last request comes at {end:g} s")
     return Fault(name, seconds, FaultKind.Fails)
+
+
+def _some_of(names: Sequence[str]) -> str:
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -18,6 +18,14 @@ _LONGEST = 4096
 _FORM = "must be KEY=VALUE with a field below spec, such as spec.slo.ttft.p95=1s or spec.scaling.maxReplicas=30"
 
 
+def refuse_twice(wishes: Sequence[str]) -> None:
+    """Raises `CommandFailure` for a field that is given twice: either value could be meant."""
+    fields = [wish.partition("=")[0].strip() for wish in wishes]
+    twice = next((field for field in fields if fields.count(field) > 1), None)
+    if twice is not None:
+        raise CommandFailure(f"--what-if gives {twice!r:.80} twice: leave one")
+
+
 def addressed(wish: str) -> tuple[str | None, str]:
     """Whom a wish is for, and the wish: `chat.spec.slo...=1s` names a resource, `spec.slo...=1s` is for all."""
     path, equals, value = wish.partition("=")
@@ -38,6 +46,8 @@ def changed(body: Json, wishes: Sequence[str]) -> Json:
         keys = path.strip().split(".")
         if not equals or keys[0] != "spec" or len(keys) == 1 or not all(keys):
             raise CommandFailure(f"--what-if {wish!r:.80} {_FORM}")
+        if not text.strip():
+            raise CommandFailure(f"--what-if {wish!r:.80} has no value: give one, or null to take the field out")
         _put(found, keys, _value(wish, text), wish)
     return found
 
