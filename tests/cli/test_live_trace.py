@@ -32,6 +32,7 @@ class Prometheus(BaseHTTPRequestHandler):
 
     rate: ClassVar[float] = RATE
     answer: ClassVar[bytes | None] = None  # instead
+    code: ClassVar[int] = 200
     queries: ClassVar[list[str]] = []
 
     def do_GET(self) -> None:
@@ -47,7 +48,7 @@ class Prometheus(BaseHTTPRequestHandler):
         ]
         body = json.dumps({"status": "success", "data": {"result": [{"metric": {}, "values": values}]}}).encode()
         body = self.answer or body
-        self.send_response(200)
+        self.send_response(self.code)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
@@ -128,6 +129,20 @@ def test_what_does_not_answer_with_rates_is_no_prometheus(
     assert 3 == refused.value.exit_code
 
 
+@pytest.mark.parametrize(("code", "answer"), [(401, b"no"), (422, b'{"error": "too many samples"}')])
+def test_what_prometheus_says_instead_of_rates_is_told(
+    url: str, monkeypatch: pytest.MonkeyPatch, code: int, answer: bytes
+) -> None:
+    """It does answer: that it does not sent people to look for its address."""
+    monkeypatch.setattr(Prometheus, "code", code)
+    monkeypatch.setattr(Prometheus, "answer", answer)
+    with pytest.raises(
+        CommandFailure, match=rf"Prometheus at 127\.0\.0\.1 refuses: .*{code}.*{answer.decode()}"
+    ) as refused:
+        live_trace(Recorded(url, 1.0, "team", "chat", VLLM), 7)
+    assert 3 == refused.value.exit_code
+
+
 def test_the_command_simulates_them(tmp_path: Path, url: str) -> None:
     files = written(tmp_path / "pool.yaml", pool()), written(tmp_path / "nodes.yaml", listed(node("board-0")))
     asked = ("simulate", "-f", files[0], "--fabric", files[1], "--from-prometheus", url, "--hours", "0.1", "-o", "json")
@@ -162,7 +177,7 @@ def test_one_source_of_requests_is_enough(tmp_path: Path) -> None:
     file = written(tmp_path / "pool.yaml", pool())
     ending = weft("simulate", "-f", file, "--trace", "poisson", "--from-prometheus", "http://prometheus:9090")
     assert (2, "") == (ending.code, ending.out)
-    assert "with --trace or with --from-prometheus" in ending.sentence
+    assert "--trace and --from-prometheus both say what is asked: leave one" in ending.sentence
 
 
 def test_hours_of_no_prometheus_are_refused(tmp_path: Path) -> None:

@@ -35,10 +35,6 @@ def simulated(*options: str) -> Ending:
     [
         (("--fail", "x@9s"), "--fail: there is no node 'x': there are board-0, board-1, board-2 and 2 more"),
         (
-            ("--from-prometheus", "http://127.0.0.1:1"),
-            "--trace and --from-prometheus both say what is asked: leave one",
-        ),
-        (
             ("--what-if", "spec.slo.ttft.p95=1s", "--what-if", "spec.slo.ttft.p95=2s"),
             "--what-if gives 'spec.slo.ttft.p95' twice: leave one",
         ),
@@ -63,3 +59,20 @@ def test_metrics_may_be_away_and_a_node_may_fail_from_the_beginning_on() -> None
     found = json.loads(ending.out)
     assert 0 == ending.code
     assert found["ttft_seconds"]["p50"] > 60.0 or found["failed"] > 0
+
+
+def test_starts_that_a_plan_expects_to_be_far_longer_are_told_with_the_option_that_simulates_them(
+    tmp_path: Path,
+) -> None:
+    big = pool(slo=SLO)
+    big["spec"]["model"] = {"id": "meta-llama/Llama-3.3-70B-Instruct"}
+    written(tmp_path / "pool.yaml", big)
+    told = simulated().err
+    assert "`weft plan` expects" in told
+    assert "110 s are simulated" in told
+    seconds = told.partition("--start-up ")[2].split()[0]
+    assert "weft plan" not in simulated("--start-up", seconds).err
+
+
+def test_starts_that_are_about_as_long_as_a_plan_expects_are_not_worth_a_word() -> None:
+    assert "weft plan" not in simulated().err

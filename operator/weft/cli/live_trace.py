@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 STEP_SECONDS, MOST_STEPS = 60.0, 1440
 _TIMEOUT_SECONDS = 30
+_LONGEST = 160  # letters of an answer that is no rates
 _NO_ANSWER = (ValueError, KeyError, TypeError, RecursionError)  # what reading something else than rates comes to
 
 
@@ -104,7 +105,11 @@ def _rates(recorded: Recorded, names: tuple[str, ...]) -> tuple[float, list[Mapp
     try:
         found = [client.custom_query_range(query, begin, end, step) for query in queries]
         return begin.timestamp(), [_by_time(result) for result in found]
-    except (requests.RequestException, PrometheusApiClientException, *_NO_ANSWER) as error:
+    except PrometheusApiClientException as error:  # it says what came instead of 200
+        why = f"Prometheus at {urlsplit(recorded.url).hostname} refuses: {' '.join(str(error).split())[:_LONGEST]}"
+        asked = "is --from-prometheus its address, with NAME:PASSWORD@ where it asks for them?"
+        raise CommandFailure(f"{why}; {asked}", CLUSTER_REFUSES) from error
+    except (requests.RequestException, *_NO_ANSWER) as error:
         why = f"Prometheus at {urlsplit(recorded.url).hostname} does not answer: {type(error).__name__}"
         raise CommandFailure(f"{why}; is --from-prometheus its address?", CLUSTER_REFUSES) from error
 
