@@ -103,7 +103,9 @@ STATUSES = st.builds(
     st.none() | st.builds(Failure, WORDS, st.integers(1, 99), INSTANTS, EXPLANATIONS),
     st.none() | EXPLANATIONS,
     avoided=AVOIDED,
-    left_shape=st.none() | st.builds(LeftShape, WORDS, INSTANTS, WORDS),
+    left_shape=st.none()
+    | st.builds(LeftShape, WORDS, INSTANTS, WORDS)
+    | st.builds(LeftShape, WORDS, INSTANTS, WORDS, WORDS, st.floats(1e-3, 1e6)),
 )
 FACTORS = st.floats(0.25, 4.0)
 CALIBRATIONS = st.lists(

@@ -189,6 +189,8 @@ class LeftShapeStatus(ApiModel):
     shape: Word = Field(description="In words, as in plan.shape.name.")
     at: Instant = Field(description="When it was left.")
     wish: Word = Field(description="A hash of what the spec wished for by then.")
+    revision: Word | None = described("Of its replicas, where it was left as it had too few places.")
+    capacity: Figure | None = described("Requests per second of one of those, as predicted.")
 
 
 class RelocationStatus(ApiModel):

@@ -238,7 +238,8 @@ def _failure(failure: Failure) -> Json:
 
 
 def _left_shape(left: LeftShape) -> Json:
-    return {"shape": left.shape, "at": instant(left.at), "wish": left.wish}
+    outgrown = {"revision": left.revision, "capacity": figure(left.capacity)} if left.capacity > 0 else {}
+    return {"shape": left.shape, "at": instant(left.at), "wish": left.wish, **outgrown}
 
 
 def _avoided(avoided: Avoided) -> Json:

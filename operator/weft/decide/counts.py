@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from weft.decide.planning import Facts, Planned, plan_pool
 from weft.decide.vanished import vanished_under
 from weft.domain.changed import changed
 from weft.domain.made_often import made_often
-from weft.domain.reasons import Explanation
+from weft.domain.reasons import Explanation, Reason
 from weft.domain.stumbling import stumbled
 from weft.scaling import (
     RatioGuard,
@@ -146,17 +147,20 @@ def _told_of_the_network(requests: list[ScaleRequest], known: Sequence[Prospect]
 
 def _request(planned: Planned, snapshot: Snapshot, share: Share | None) -> ScaleRequest:
     pool, shape = planned.pool, planned.plan.shape
+    current, memory = pool.status.desired_replicas, snapshot.memory.get(pool.key.uid)
+    if planned.plan.verdict.reason is Reason.Outgrown:
+        current, memory = _in_its_replicas(planned, current, memory)
     return ScaleRequest(
         spec=planned.spec.scaling,
         role=planned.spec.role,
-        current=pool.status.desired_replicas,
+        current=current,
         capacity=planned.capacity,
         declared_rate=planned.spec.workload.requests_per_second,
         gpus=shape.gpus,
         pods=shape.pods,
         now=snapshot.now,
         observation=snapshot.observations.get(pool.key.uid),
-        memory=_of_these_lengths(snapshot.memory.get(pool.key.uid), planned.spec.workload),
+        memory=_of_these_lengths(memory, planned.spec.workload),
         previous=pool.status.scale,
         ceiling=share.ceiling(shape) if share is not None else None,
         kept=pool.status.forecast,
@@ -164,6 +168,26 @@ def _request(planned: Planned, snapshot: Snapshot, share: Share | None) -> Scale
         declared_capacity=planned.plan.prediction.capacity,
         start_up=planned.start_up,
     )
+
+
+def _in_its_replicas(planned: Planned, current: int, memory: ScaleMemory | None) -> tuple[int, ScaleMemory | None]:
+    """The count and the last window of a pool that leaves a shape with too few places, in replicas of the new one.
+
+    As many would be far too many where one of these serves more. Not where `maxStep` says by how many a count may
+    change.
+    """
+    before, now = planned.pool.status.plan, planned.plan
+    if before is None or before.shape == now.shape or planned.spec.scaling.max_step is not None:
+        return current, memory
+    ratio = before.prediction.capacity / now.prediction.capacity if now.prediction.capacity > 0 else 1.0
+    if memory is not None:
+        wanted, kept = (_times(samples, ratio) for samples in (memory.wanted, memory.kept))
+        memory = changed(memory, wanted=wanted, kept=kept)
+    return math.ceil(current * ratio), memory
+
+
+def _times(samples: tuple[tuple[float, int], ...], ratio: float) -> tuple[tuple[float, int], ...]:
+    return tuple([(at, math.ceil(count * ratio)) for at, count in samples])
 
 
 def _of_these_lengths(memory: ScaleMemory | None, declared: Workload) -> ScaleMemory | None:

@@ -10,6 +10,7 @@ from weft.decide.course import Outcome
 from weft.decide.learning import unwatched
 from weft.decide.network import network_bound
 from weft.decide.vanished import again_seconds, remembered_since
+from weft.domain.changed import changed
 from weft.domain.decision import PoolDecision
 from weft.domain.figures import agreeing, counted
 from weft.domain.reasons import Explanation, Reason
@@ -38,7 +39,7 @@ def hold(prospect: Prospect, stage: Stage) -> Outcome:
     decision = PoolDecision(pool.key, pool.generation, status, pool.status.desired_replicas, checks, lost)
     now = stage.snapshot.now
     known = remembered_since(pool, stage.snapshot.memory.get(pool.key.uid), prospect.vanished, now)
-    remembered = unwatched(known) if known is not None else None
+    remembered = unwatched(changed(known, short=None)) if known is not None else None
     return Outcome(decision, remembered, again_seconds(prospect.vanished, now))
 
 

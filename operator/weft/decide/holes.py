@@ -17,6 +17,7 @@ from weft.decide.planning import Wish
 from weft.decide.promises import held_by
 from weft.decide.rollout import limits_of
 from weft.domain.reasons import Explanation, Reason
+from weft.domain.spec import ScalingMode
 from weft.placement import ALONE, Slot
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from weft.domain.shape import Candidate
     from weft.placement import FreeMap, Hold
 
+# What a change of shape has to be worth where more have no place, as every replica starts anew: a quarter.
+MORE = 1.25
 _SERVES = frozenset({Reason.CostsMore, Reason.SimplerWins, Reason.AtMaximum, Reason.ShapeKept})
 
 
@@ -59,7 +62,7 @@ def shapes_with_a_place(courses: Sequence[Course], free: FreeMap, replan: Replan
 
 def suppose_all_placed(courses: Sequence[Course], instead: Sequence[Turn] | None, free: FreeMap) -> None:
     """Count as taken what the pools would take, in these other shapes if there are some."""
-    _place_in_turn([course.growth for course in courses] if instead is None else list(map(_all, instead)), free)
+    place_in_turn([course.growth for course in courses] if instead is None else list(map(_all, instead)), free)
 
 
 def run_nothing(courses: Iterable[Course]) -> bool:
@@ -74,12 +77,12 @@ def _runs_or_rests(course: Course) -> bool:
 
 def _smaller(turns: Sequence[Turn], free: FreeMap) -> Iterator[tuple[Wish | None, ...]]:
     """Other shapes that serve, best first: of each half in turn, but of one that has a place only if both have one."""
-    alone = [_fit([_first(turn)], free) for turn in turns]
+    alone = [fit([_first(turn)], free) for turn in turns]
     for turn, has_a_place in zip(turns, alone, strict=True):
         if has_a_place and not all(alone):
             continue
         why = _would_be_better(turn)
-        for each in filter(_serves, turn.planned.plan.alternatives):
+        for each in filter(serves, turn.planned.plan.alternatives):
             yield tuple(Wish(each.shape, why) if other is turn else None for other in turns)
 
 
@@ -116,20 +119,34 @@ def new_shapes_fit(turns: Iterable[Turn], free: FreeMap, more: Sequence[Hold] = 
     And in the end, when those of the old shape have gone, for as many as serve no less than it does now.
     """
     changing = list(filter(_changes, turns))
-    if not _fit(map(_first, changing), free, more):
+    if not fit(map(_first, changing), free, more):
         return False
-    return _fit(
-        [_first(turn) for turn in changing for _ in range(_as_many_as_serve_now(turn))], free, _own(changing, free)
+    return fit(
+        [_first(turn) for turn in changing for _ in range(_as_many_as_serve_now(turn))],
+        free,
+        held_by_its_own(changing, free),
     )
 
 
 def _as_many_as_serve_now(turn: Turn) -> int:
-    """Replicas of its new shape, and no more than there shall be."""
+    """Replicas of its new shape, and no more than there shall be.
+
+    A quarter more than that where it is back to one that had too few places: or a little more load would be too much.
+    """
     before, now = turn.planned.pool.status.plan, turn.planned.plan.prediction.capacity
     if before is None or now <= 0:
         return 1
     serving = len(turn.survivors.replicas) * before.prediction.capacity / now
+    if _had_too_few_places(turn):
+        scaling, shape = turn.planned.spec.scaling, turn.planned.plan.shape
+        return min(scaling.affordable(shape.gpus, shape.pods), math.ceil(MORE * max(serving, just_wanted(turn))))
     return max(1, min(turn.scale.desired, math.ceil(serving)))
+
+
+def _had_too_few_places(turn: Turn) -> bool:
+    """Whether the pool left the shape that it would have for want of places in it."""
+    left = turn.planned.pool.status.left_shape
+    return left is not None and left.capacity > 0 and left.shape == str(turn.planned.plan.shape)
 
 
 def _is_handed_over(turns: Iterable[Turn]) -> bool:
@@ -145,6 +162,13 @@ def _may_run_again(turn: Turn) -> bool:
 def _runs_or_waits(turns: Iterable[Turn], now: float) -> bool:
     """Whether any of the pools runs in these shapes, or waits after a failure of them."""
     return any(turn.survivors.replicas or remaining_seconds(failure_of(turn, now), now) > 0 for turn in turns)
+
+
+def just_wanted(turn: Turn) -> int:
+    """Of the replicas that are desired as many as were wanted when somebody last told, and not in the whole window."""
+    if turn.planned.spec.scaling.mode is ScalingMode.External or not turn.memory.wanted:
+        return turn.scale.desired
+    return min(turn.scale.desired, turn.memory.wanted[-1][1])
 
 
 def changes_shape(turns: Iterable[Turn]) -> bool:
@@ -173,11 +197,11 @@ def _parts_placed(growths: Sequence[Growth], whole: Sequence[float], free: FreeM
     Or over as many as serve `whole` requests/s, where more replicas than that are not allowed.
     """
     with free.supposing():
-        placed = _place_in_turn(growths, free)
+        placed = place_in_turn(growths, free)
     return [count / _wanted(growth, rate) for count, growth, rate in zip(placed, growths, whole, strict=True)]
 
 
-def _place_in_turn(growths: Sequence[Growth], free: FreeMap) -> list[int]:
+def place_in_turn(growths: Sequence[Growth], free: FreeMap) -> list[int]:
     """How many each has a place for, always the one that is furthest behind, until one has none."""
     placed = [0] * len(growths)
     while (behind := _furthest_behind(growths, placed)) is not None:
@@ -201,8 +225,11 @@ def _furthest_behind(growths: Sequence[Growth], placed: Sequence[int]) -> int | 
     return min(short, key=lambda index: placed[index] / growths[index].missing, default=None)
 
 
-def _fit(growths: Iterable[Growth], free: FreeMap, more: Sequence[Hold] = NOTHING) -> bool:
-    """Whether all of them together have a place for one more replica, if `more` were free too."""
+def fit(growths: Iterable[Growth], free: FreeMap, more: Sequence[Hold] = NOTHING) -> bool:
+    """Whether all of them have a place for one replica beside those of the others, if `more` were free too.
+
+    A growth that is given several times needs as many places.
+    """
     with free.supposing():
         free.suppose_gone(more)
         for growth in growths:
@@ -215,10 +242,12 @@ def _fit(growths: Iterable[Growth], free: FreeMap, more: Sequence[Hold] = NOTHIN
 
 def _given_up(turns: Iterable[Turn], free: FreeMap) -> list[Hold]:
     """What the pools themselves hold, where their rollouts may make replicas unavailable."""
-    return _own((each for each in turns if limits_of(each.planned.spec.rollout, each.scale.desired).unavailable), free)
+    return held_by_its_own(
+        (each for each in turns if limits_of(each.planned.spec.rollout, each.scale.desired).unavailable), free
+    )
 
 
-def _own(turns: Iterable[Turn], free: FreeMap) -> list[Hold]:
+def held_by_its_own(turns: Iterable[Turn], free: FreeMap) -> list[Hold]:
     """What the replicas of the pools hold, but for what leaves already: `place` counts on that."""
     return [
         hold
@@ -229,7 +258,7 @@ def _own(turns: Iterable[Turn], free: FreeMap) -> list[Hold]:
     ]
 
 
-def _serves(candidate: Candidate) -> bool:
+def serves(candidate: Candidate) -> bool:
     """Whether it met the SLO, and so lost by cost alone."""
     return candidate.prediction is not None and candidate.verdict.reason in _SERVES
 

@@ -238,7 +238,8 @@ def planned_as(
         return None
     if wish is not None:
         others = (each for each in best.alternatives if each.shape != wish.shape)
-        told = (Candidate(best.shape, Explanation(Reason.NoSlot, wish.why.message), best.prediction), *others)
+        better = Candidate(best.shape, Explanation(Reason.NoSlot, wish.why.message), best.prediction)
+        told = (*([better] if best.shape != wish.shape else []), *others)
         chosen = replace(chosen, verdict=wish.why, alternatives=told[: len(best.alternatives)])
     plan = _kept_or_new(pool.status.plan, chosen)
     catalog, live = terms
@@ -335,10 +336,14 @@ def stays_in_its_shape(spec: PoolSpec, before: Plan | None, left: LeftShape | No
 
 def shape_left(planned: Planned, now: float) -> LeftShape | None:
     """What the pool left last, if this plan is for another shape than before: that one, now."""
-    before, left = planned.pool.status.plan, planned.pool.status.left_shape
+    status = planned.pool.status
+    before = status.plan
     if before is None or before.shape == planned.plan.shape:
+        return status.left_shape
+    left = LeftShape(str(before.shape), now, wish_of(planned.spec))
+    if planned.plan.verdict.reason is not Reason.Outgrown:
         return left
-    return LeftShape(str(before.shape), now, wish_of(planned.spec))
+    return replace(left, revision=status.revision, capacity=before.prediction.capacity)
 
 
 def _kept_or_new(before: Plan | None, chosen: Plan) -> Plan:

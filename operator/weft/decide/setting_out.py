@@ -19,7 +19,7 @@ from weft.decide.promises import keep_promise, take_back
 from weft.decide.rollout import arriving, keep_the_last, leaving, without
 from weft.decide.spares import gives_way_to_its_spare
 from weft.decide.weighing import weigh
-from weft.decide.worth import share_of
+from weft.decide.worth import share_beside
 from weft.domain.spec import RolloutStrategy
 from weft.domain.stumbling import stumbled
 from weft.placement import Departure
@@ -222,7 +222,7 @@ def _departure(replica: AssignedReplica, turn: Turn, start: Start) -> Departure:
         alone=alone,
         urgent=urgent,
         serves_seconds=serves,
-        share=share_of(replica.assignment, planned.plan) if outdated and not turn.frozen else 1.0,
+        share=share_beside(replica.assignment, planned) if outdated and not turn.frozen else 1.0,
         stranded=stranded,
     )
 

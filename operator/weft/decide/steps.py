@@ -13,6 +13,7 @@ from weft.decide.making_room import make_room, say_what_is_awaited, say_who_fits
 from weft.decide.moving import Moves, moves_under_way
 from weft.decide.need import needed_now
 from weft.decide.order import priority_of
+from weft.decide.outgrown import where_more_have_a_place
 from weft.decide.outliers import replace_outliers
 from weft.decide.preemption import keep_what_leaves, places_needed, preempt
 from weft.decide.quota_preemption import keep_room, take_room
@@ -46,6 +47,8 @@ def take_turns(units: Sequence[Sequence[Turn]], ground: Ground, replan: Replan, 
     free, now = ground.free, ground.now
     moves = _moves(units, free, replan)
     start = Start(free, ground.accounts, now, moves, replan)
+    if short := [turns for turns in units if turns[0].memory.short is not None or turns[-1].memory.short is not None]:
+        units = where_more_have_a_place(units, short, start)
     courses = all_set_out(units, start)
     keep_halves_together(courses, free)
     keep_spares((course.growth for together in courses for course in together), free)

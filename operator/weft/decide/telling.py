@@ -15,6 +15,7 @@ from weft.decide.course import Outcome
 from weft.decide.forecasts import start_up_now
 from weft.decide.judged import seen_of, targets_of
 from weft.decide.network import network_bound
+from weft.decide.outgrown import lacks_places_since, looks_for_others_in_seconds
 from weft.decide.outliers import outlier_events, outliers_after, transfers_failing
 from weft.decide.places import most_placed, places_after
 from weft.decide.planning import changes_in_seconds, shape_left
@@ -128,6 +129,8 @@ def _memory_after(course: Course, places: Places, now: float) -> ScaleMemory:
         memory = changed(memory, took=later.took)
     if later.waits != memory.waits:
         memory = changed(memory, waits=later.waits)
+    if course.growth.refusal is not None or memory.short is not None:
+        memory = changed(memory, short=lacks_places_since(course, now))
     return memory if places is memory.places else changed(memory, places=places)
 
 
@@ -144,6 +147,7 @@ def _waits(course: Course, memory: ScaleMemory, free: FreeMap, now: float) -> tu
         _until_its_count_follows(course, memory.left, now) if memory.left is not None else None,
         min((each.serves_seconds for each in course.leaving.moving if each.lasts), default=None),
         waits_on_seconds(later.waits, now) if later.waits is not None else None,
+        looks_for_others_in_seconds(turn, memory.short, free, now) if memory.short is not None else None,
         changes_in_seconds(left, now) if (left := turn.planned.pool.status.left_shape) is not None else None,
     )
 

@@ -1,6 +1,7 @@
 """What replicas of an earlier shape count for beside those of the planned one: their GPUs (ADR 0071).
 
-Where `maxGPUs` pays for none of the planned shape, those that it pays for stay, and nothing comes.
+What they serve, where it had too few places (ADR 0093). Where `maxGPUs` pays for none of the
+planned shape, those that it pays for stay, and nothing comes.
 """
 
 from __future__ import annotations
@@ -8,6 +9,8 @@ from __future__ import annotations
 from itertools import accumulate
 from math import ceil
 from typing import TYPE_CHECKING
+
+from weft.domain.reasons import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,6 +25,21 @@ ROUNDING = 1e-9  # of sums of shares
 def share_of(assignment: Assignment, plan: Plan) -> float:
     """What a replica counts for: its GPUs over those of one of the planned shape, at most 1."""
     return min(1.0, assignment.gpus_per_pod * assignment.pods / plan.shape.gpus)
+
+
+def share_beside(assignment: Assignment, planned: Planned) -> float:
+    """The same; of a shape that had too few places what one serves over what one of the planned shape does, at most 1.
+
+    Else many that serve little each would leave for a few that serve much, before those do.
+    """
+    status, plan = planned.pool.status, planned.plan
+    before, left, now = status.plan, status.left_shape, plan.prediction.capacity
+    if before is not None and before.shape != plan.shape:
+        if plan.verdict.reason is Reason.Outgrown and assignment.revision == status.revision and now > 0:
+            return min(1.0, before.prediction.capacity / now)
+    elif left is not None and left.capacity > 0 and assignment.revision == left.revision and now > 0:
+        return min(1.0, left.capacity / now)
+    return share_of(assignment, plan)
 
 
 def worth(assignments: Iterable[Assignment], plan: Plan) -> int:

@@ -148,6 +148,7 @@ class ScaleMemory:
     `took` is when it last waited for what lower pools give up, and `waits` is set while its rollout waits for room
     or for traffic to fall. `places` is how many replicas had a place lately, and `left` when it last gave up room in a
     quota for successors of its own. `vanished` is since when the GPUs under replicas that serve are out of sight.
+    `short` is since when all that have a place serve, and more are wanted than its shape has places for.
     """
 
     since: float
@@ -173,3 +174,4 @@ class ScaleMemory:
     places: Places | None = None
     left: float | None = None
     vanished: float | None = None
+    short: float | None = None

@@ -16,6 +16,7 @@ class Reason(StrEnum):
     ShapeChosen = "ShapeChosen"
     ShapeKept = "ShapeKept"
     HolesTooSmall = "HolesTooSmall"
+    Outgrown = "Outgrown"
     BestEffort = "BestEffort"
     SpecInvalid = "SpecInvalid"
     ModelUnknown = "ModelUnknown"

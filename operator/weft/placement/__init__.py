@@ -13,7 +13,7 @@ from weft.placement.room import by_accelerator, rooms_of
 from weft.placement.rooms import spare_nodes
 from weft.placement.search import ALONE, Neighbours, Refusal, Slot, find_slot
 from weft.placement.sharing import cliques_of, compute_domain_of
-from weft.placement.suppliers import Supplier, left_out, no_supplier, suppliers
+from weft.placement.suppliers import Supplier, is_selected, left_out, no_supplier, suppliers
 from weft.placement.victims import Departure, choose_victims
 
 __all__ = [
@@ -39,6 +39,7 @@ __all__ = [
     "domain_lost",
     "eligible_domains",
     "find_slot",
+    "is_selected",
     "leaves_domain",
     "left_out",
     "natural",
