@@ -17,7 +17,7 @@ from weft.decide.planning import Wish
 from weft.decide.promises import held_by
 from weft.decide.rollout import limits_of
 from weft.domain.reasons import Explanation, Reason
-from weft.domain.spec import ScalingMode
+from weft.domain.spec import RolloutStrategy, ScalingMode
 from weft.placement import ALONE, Slot
 
 if TYPE_CHECKING:
@@ -156,12 +156,21 @@ def _is_handed_over(turns: Iterable[Turn]) -> bool:
 
 def _may_run_again(turn: Turn) -> bool:
     """Whether it runs, or failed."""
-    return bool(turn.survivors.replicas or turn.survivors.losses) or turn.planned.pool.status.failure is not None
+    runs = bool(turn.survivors.replicas or turn.survivors.losses) or _is_made_anew(turn)
+    return runs or turn.planned.pool.status.failure is not None
 
 
 def _runs_or_waits(turns: Iterable[Turn], now: float) -> bool:
-    """Whether any of the pools runs in these shapes, or waits after a failure of them."""
-    return any(turn.survivors.replicas or remaining_seconds(failure_of(turn, now), now) > 0 for turn in turns)
+    """Whether any of the pools runs in these shapes, or waits for its own pods to leave or after a failure."""
+    return any(
+        turn.survivors.replicas or _is_made_anew(turn) or remaining_seconds(failure_of(turn, now), now) > 0
+        for turn in turns
+    )
+
+
+def _is_made_anew(turn: Turn) -> bool:
+    """Whether Recreate waits until pods of an earlier revision have left: what they hold may be its place again."""
+    return turn.planned.spec.rollout.strategy is RolloutStrategy.Recreate and turn.draining
 
 
 def just_wanted(turn: Turn) -> int:

@@ -55,16 +55,26 @@ _NEVER_THERE = frozenset({Reason.DynamicResourcesOnly})
 
 
 def lacks_places_since(course: Course, now: float) -> float | None:
-    """Since when the pool stands and its shape has no place for more that it wants; None where that is not so."""
+    """Since when all that stay serve and their shape has no place for more that is wanted; None where that is not so.
+
+    Who left in this pass is no matter: a second one does not know of it.
+    """
     growth, turn = course.growth, course.turn
     if growth.refusal is None or growth.refusal.reason is not Reason.NoSlot or growth.waits_for is not None:
         return None
-    if growth.added or course.leaving.ids or turn.survivors.losses or course.moves.awaited or course.moves.opening:
+    if growth.added or course.leaving.moving or course.moves.awaited or course.moves.opening:
         return None
-    if not _stands(turn) or _wants(turn, now) <= growth.have:
+    if not _all_serve(course) or _wants(turn, now) <= growth.have:
         return None
     since = turn.memory.short
     return now if since is None or since > now else since
+
+
+def _all_serve(course: Course) -> bool:
+    """Whether all that stay do, in the planned revision."""
+    stay, revision = {each.replica for each in course.growth.kept}, course.turn.planned.revision
+    there = (each for each in course.turn.survivors.replicas if each.assignment.replica in stay)
+    return all(each.ready and each.assignment.revision == revision for each in there)
 
 
 def looks_for_others_in_seconds(turn: Turn, since: float, free: FreeMap, now: float) -> float | None:
