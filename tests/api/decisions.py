@@ -105,7 +105,7 @@ STATUSES = st.builds(
     avoided=AVOIDED,
     left_shape=st.none()
     | st.builds(LeftShape, WORDS, INSTANTS, WORDS)
-    | st.builds(LeftShape, WORDS, INSTANTS, WORDS, WORDS, st.floats(1e-3, 1e6)),
+    | st.builds(LeftShape, WORDS, INSTANTS, WORDS, st.booleans(), WORDS, st.floats(1e-3, 1e6)),
 )
 FACTORS = st.floats(0.25, 4.0)
 CALIBRATIONS = st.lists(

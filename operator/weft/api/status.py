@@ -189,7 +189,8 @@ class LeftShapeStatus(ApiModel):
     shape: Word = Field(description="In words, as in plan.shape.name.")
     at: Instant = Field(description="When it was left.")
     wish: Word = Field(description="A hash of what the spec wished for by then.")
-    revision: Word | None = described("Of its replicas, where it was left as it had too few places.")
+    outgrown: bool | None = described("Whether it had too few places for what was wanted.")
+    revision: Word | None = described("Of its replicas, where it had, or the one after it had.")
     capacity: Figure | None = described("Requests per second of one of those, as predicted.")
 
 

@@ -209,7 +209,7 @@ def _avoided(read: shown.AvoidedStatus) -> Avoided:
 
 def _left_shape(read: shown.LeftShapeStatus) -> LeftShape:
     capacity = read_figure(read.capacity) if read.capacity is not None else 0.0
-    return LeftShape(read.shape, read_instant(read.at), read.wish, read.revision or "", capacity)
+    return LeftShape(read.shape, read_instant(read.at), read.wish, bool(read.outgrown), read.revision or "", capacity)
 
 
 def _failure(read: shown.FailureStatus) -> Failure:

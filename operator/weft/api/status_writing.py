@@ -238,8 +238,9 @@ def _failure(failure: Failure) -> Json:
 
 
 def _left_shape(left: LeftShape) -> Json:
-    outgrown = {"revision": left.revision, "capacity": figure(left.capacity)} if left.capacity > 0 else {}
-    return {"shape": left.shape, "at": instant(left.at), "wish": left.wish, **outgrown}
+    capacity = figure(left.capacity) if left.capacity > 0 else None
+    more = _present(outgrown=left.outgrown or None, revision=left.revision or None, capacity=capacity)
+    return {"shape": left.shape, "at": instant(left.at), "wish": left.wish, **more}
 
 
 def _avoided(avoided: Avoided) -> Json:

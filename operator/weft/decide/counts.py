@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from weft.decide.conditions import TRUE
 from weft.decide.network import network_bound
-from weft.decide.planning import Facts, Planned, plan_pool
+from weft.decide.planning import Facts, Planned, goes_by_what_it_serves, plan_pool
 from weft.decide.vanished import vanished_under
 from weft.domain.changed import changed
 from weft.domain.made_often import made_often
-from weft.domain.reasons import Explanation, Reason
+from weft.domain.reasons import Explanation
 from weft.domain.stumbling import stumbled
 from weft.scaling import (
     RatioGuard,
@@ -148,7 +148,7 @@ def _told_of_the_network(requests: list[ScaleRequest], known: Sequence[Prospect]
 def _request(planned: Planned, snapshot: Snapshot, share: Share | None) -> ScaleRequest:
     pool, shape = planned.pool, planned.plan.shape
     current, memory = pool.status.desired_replicas, snapshot.memory.get(pool.key.uid)
-    if planned.plan.verdict.reason is Reason.Outgrown:
+    if planned.plan is not pool.status.plan:
         current, memory = _in_its_replicas(planned, current, memory)
     return ScaleRequest(
         spec=planned.spec.scaling,
@@ -171,13 +171,14 @@ def _request(planned: Planned, snapshot: Snapshot, share: Share | None) -> Scale
 
 
 def _in_its_replicas(planned: Planned, current: int, memory: ScaleMemory | None) -> tuple[int, ScaleMemory | None]:
-    """The count and the last window of a pool that leaves a shape with too few places, in replicas of the new one.
+    """The count and the last window, in replicas of the new shape of a pool that goes by what they serve.
 
-    As many would be far too many where one of these serves more. Not where `maxStep` says by how many a count may
-    change.
+    As many would be far too many, or too few. Not where `maxStep` says by how many a count may change.
     """
     before, now = planned.pool.status.plan, planned.plan
     if before is None or before.shape == now.shape or planned.spec.scaling.max_step is not None:
+        return current, memory
+    if not goes_by_what_it_serves(planned):
         return current, memory
     ratio = before.prediction.capacity / now.prediction.capacity if now.prediction.capacity > 0 else 1.0
     if memory is not None:

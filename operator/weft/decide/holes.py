@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from weft.decide.backoff import failure_of, remaining_seconds
 from weft.decide.growth import NOTHING, Growth, place, suppose_placed
-from weft.decide.planning import Wish
+from weft.decide.planning import Wish, comes_back
 from weft.decide.promises import held_by
 from weft.decide.rollout import limits_of
 from weft.domain.reasons import Explanation, Reason
@@ -137,16 +137,10 @@ def _as_many_as_serve_now(turn: Turn) -> int:
     if before is None or now <= 0:
         return 1
     serving = len(turn.survivors.replicas) * before.prediction.capacity / now
-    if _had_too_few_places(turn):
+    if comes_back(turn.planned):
         scaling, shape = turn.planned.spec.scaling, turn.planned.plan.shape
         return min(scaling.affordable(shape.gpus, shape.pods), math.ceil(MORE * max(serving, just_wanted(turn))))
     return max(1, min(turn.scale.desired, math.ceil(serving)))
-
-
-def _had_too_few_places(turn: Turn) -> bool:
-    """Whether the pool left the shape that it would have for want of places in it."""
-    left = turn.planned.pool.status.left_shape
-    return left is not None and left.capacity > 0 and left.shape == str(turn.planned.plan.shape)
 
 
 def _is_handed_over(turns: Iterable[Turn]) -> bool:

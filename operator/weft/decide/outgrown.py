@@ -7,50 +7,31 @@ within the hour, or would have one on a node that does not work now, is for whoe
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from weft.decide.elsewhere import Search, just_wants
 from weft.decide.growth import Growth
-from weft.decide.holes import (
-    MORE,
-    changes_shape,
-    fit,
-    held_by_its_own,
-    just_wanted,
-    kept_for_want_of_room,
-    place_in_turn,
-    serves,
-)
-from weft.decide.order import priority_of
-from weft.decide.pairing import rollout_of
-from weft.decide.planning import Wish, left_lately
-from weft.decide.rollout import limits_of
+from weft.decide.holes import changes_shape, fit, kept_for_want_of_room
+from weft.decide.planning import left_lately
+from weft.decide.promises import held_by
 from weft.decide.weighing import PATIENCE_SECONDS
-from weft.decide.worth import ROUNDING
-from weft.domain.changed import changed
-from weft.domain.figures import counted, seconds
-from weft.domain.reasons import Explanation, Reason
-from weft.domain.spec import RolloutStrategy, ScalingMode
+from weft.domain.figures import seconds
+from weft.domain.reasons import Reason
+from weft.domain.spec import RolloutStrategy
 from weft.domain.stumbling import stumbled
 from weft.placement import is_selected
-from weft.scaling.sight import GAP_SECONDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from weft.decide.course import Course, Turn
     from weft.decide.setting_out import Start
-    from weft.domain.shape import Candidate, Shape
-    from weft.placement import FreeMap
+    from weft.placement import FreeMap, Hold
 
     _Turns = Sequence[Turn]
-    _Shapes = tuple[Shape, ...]  # of all pools of a unit, some of which they have now
 
 # A node that is drained, repaired or replaced is back by then, as `decide/places.py` has it.
 MENDED_SECONDS = 3600.0
-# Of what a shape has to have places for, by predictions that are as old as the plan, before it is planned anew.
-NEARLY = 0.8
 _NEVER_THERE = frozenset({Reason.DynamicResourcesOnly})
 
 
@@ -64,7 +45,7 @@ def lacks_places_since(course: Course, now: float) -> float | None:
         return None
     if growth.added or course.leaving.moving or course.moves.awaited or course.moves.opening:
         return None
-    if not _all_serve(course) or _wants(turn, now) <= growth.have:
+    if growth.have < 1 or not _all_serve(course) or just_wants(turn, now) <= growth.have:
         return None
     since = turn.memory.short
     return now if since is None or since > now else since
@@ -105,22 +86,10 @@ def _elsewhere(turns: _Turns, units: Sequence[_Turns], start: Start) -> _Turns |
     running = kept_for_want_of_room(turns, start, start.replan) if changes_shape(turns) else turns
     if changes_shape(running) or not all(_may_change(turn, start) for turn in running):
         return None
-    if not any(_has_outgrown(turn, start) for turn in running):
+    if not any(_has_outgrown(turn, units, start) for turn in running):
         return None
-    search = _Search(running, start, _still_to_come(running, units))
-    now = min(_part(turn, len(turn.survivors.replicas), turn, start.now) for turn in running)
-    most, found = min(1.0, MORE * now - ROUNDING), None
-    for shapes in search.others():
-        part = search.part_in(shapes)
-        if part > most or (part >= 1.0 and found is None):
-            most, found = part, shapes
-        if most >= 1.0 and found is not None:
-            break
-    return None if found is None else search.planned_in(found, _gain(most, now))
-
-
-def _gain(part: float, now: float) -> str:
-    return "had places for all" if part >= 1.0 else f"had places that serve {part / now - 1.0:.0%} more"
+    lasted = max(_patience_seconds(turn, start.free) for turn in running)
+    return Search(running, start, units, seconds(lasted)).best()
 
 
 # whether a pool may change its shape at all
@@ -170,15 +139,29 @@ _MAY_CHANGE = (
 )
 
 
-def _has_outgrown(turn: Turn, start: Start) -> bool:
+def _has_outgrown(turn: Turn, units: Iterable[_Turns], start: Start) -> bool:
     """Whether it lacks places for longer than a peak or a fault lasts, and more of them than it had within the hour."""
     since, most = turn.memory.short, turn.planned.pool.status.placed_replicas
-    wants = _wants(turn, start.now)
+    wants = just_wants(turn, start.now)
     if since is None or start.now - since < _patience_seconds(turn, start.free):
         return False
     if most is None or max(most, len(turn.survivors.replicas)) >= wants:
         return False
-    return not fit([_growth(turn, 1)], start.free)
+    one_more = Growth(turn.planned, turn.scale.desired, [], 1, 0)
+    return not fit([one_more], start.free, _left_soon(units, start))
+
+
+def _left_soon(units: Iterable[_Turns], start: Start) -> list[Hold]:
+    """What pools still hold that went to other shapes within the hour."""
+    leaving = (
+        (turn.planned.pool, replica.pods)
+        for turns in units
+        for turn in turns
+        if left_lately(turn.planned.pool.status.left_shape, start.now) is not None
+        for replica in turn.survivors.replicas
+        if replica.assignment.revision != turn.planned.revision
+    )
+    return [hold for pool, pods in leaving for hold in held_by(pool, pods, start.free.fabric)]
 
 
 def _patience_seconds(turn: Turn, free: FreeMap) -> float:
@@ -196,171 +179,3 @@ def _some_of_its_kind_are_away(turn: Turn, free: FreeMap) -> bool:
         for node in free.fabric.nodes().values()
         if node.accelerator == kind and is_selected(node, placement) is None
     )
-
-
-def _wants(turn: Turn, now: float) -> int:
-    """Replicas that it wants at this moment; 0 where nobody tells."""
-    known = turn.memory.wanted
-    is_told = bool(known) and 0 <= now - known[-1][0] <= GAP_SECONDS
-    return just_wanted(turn) if is_told or turn.planned.spec.scaling.mode is ScalingMode.External else 0
-
-
-# what other shapes would serve
-
-
-@dataclass(frozen=True, slots=True)
-class _Search:
-    """Shapes for one pool or both halves of a split, beside what peers have yet to place."""
-
-    running: _Turns
-    start: Start
-    to_come: Sequence[Growth]
-
-    def others(self) -> Iterator[_Shapes]:
-        """Of each half in turn, those that lack places first; then of both, where they are of one kind."""
-        found = [list(self._worth_a_look(turn)) for turn in self.running]
-        for place in sorted(range(len(found)), key=lambda place: self.running[place].memory.short is None):
-            for each in found[place]:
-                yield tuple(
-                    each.shape if index == place else turn.planned.plan.shape for index, turn in enumerate(self.running)
-                )
-        if len(found) > 1:
-            for one in found[0]:
-                kind = one.shape.accelerator
-                yield from ((one.shape, each.shape) for each in found[1] if each.shape.accelerator == kind)
-
-    def part_in(self, shapes: _Shapes) -> float:
-        """Of what is wanted the part that these would serve, of a split that of the half that is further behind.
-
-        0 where that cannot be, or less would serve on the way there than does now.
-        """
-        tried = self.planned_in(shapes, "")
-        if tried is None:
-            return 0.0
-        pairs = list(zip(tried, self.running, strict=True))
-        changing = [(new, old) for new, old in pairs if new.planned.plan.shape != old.planned.plan.shape]
-        if not changing or not all(_serves_the_rate(*each) and _never_serves_less(*each) for each in changing):
-            return 0.0
-        held = self._held(pairs)
-        fits = self._can_begin([(new, old, count) for (new, old), count in zip(pairs, held, strict=True)])
-        parts = (_part(new, count, old, self.start.now) for (new, old), count in zip(pairs, held, strict=True))
-        return min(parts) if fits else 0.0
-
-    def planned_in(self, shapes: _Shapes, gain: str) -> _Turns | None:
-        """The turns in these shapes, with why."""
-        wishes = [
-            Wish(shape, _why(turn, shape, gain, self.start) if shape != turn.planned.plan.shape else plan.verdict)
-            for turn, shape in zip(self.running, shapes, strict=True)
-            for plan in [turn.planned.plan]
-        ]
-        return self.start.replan(self.running, wishes)
-
-    def _worth_a_look(self, turn: Turn) -> Iterator[Candidate]:
-        return (each for each in turn.planned.plan.alternatives if serves(each) and self._may_hold(turn, each))
-
-    def _may_hold(self, turn: Turn, other: Candidate) -> bool:
-        """Whether a shape has nearly as many places as it has to have, by what the plan predicts for it."""
-        plan, have = turn.planned.plan, len(turn.survivors.replicas)
-        capacity = other.prediction.capacity if other.prediction is not None else 0.0
-        if capacity <= 0:
-            return False
-        needed = min(float(max(have, _wants(turn, self.start.now))), MORE * have) * plan.prediction.capacity / capacity
-        stand_in = changed(turn.planned, plan=changed(plan, shape=other.shape))
-        growth = Growth(stand_in, turn.scale.desired, [], 1, 0)
-        free = self.start.free
-        return fit([growth] * max(1, math.floor(NEARLY * needed)), free, held_by_its_own([turn], free))
-
-    def _held(self, pairs: Sequence[tuple[Turn, Turn]]) -> list[int]:
-        """Replicas that have a place in the end, of all that are wanted, once those of earlier shapes have left."""
-        free, now = self.start.free, self.start.now
-        changing = [new for new, old in pairs if new.planned.plan.shape != old.planned.plan.shape]
-        stay = [0 if new in changing else len(old.survivors.replicas) for new, old in pairs]
-        missing = [max(0, _wants(new, now) - have) for (new, _), have in zip(pairs, stay, strict=True)]
-        growths = [_growth(new, count) for (new, _), count in zip(pairs, missing, strict=True)]
-        with free.supposing():
-            place_in_turn(self.to_come, free)
-            free.suppose_gone(held_by_its_own(changing, free))
-            placed = place_in_turn(growths, free)
-        return [have + count for have, count in zip(stay, placed, strict=True)]
-
-    def _can_begin(self, pairs: Sequence[tuple[Turn, Turn, int]]) -> bool:
-        """Whether all that come before the first one leaves have a place beside it, and quotas pay for them."""
-        free, accounts = self.start.free, self.start.accounts.copy()
-        first = [
-            new
-            for new, old, most in pairs
-            if new.planned.plan.shape != old.planned.plan.shape
-            for _ in range(_come_first(new, old, most))
-        ]
-        for new in first:
-            if accounts.short([new.planned]) is not None:
-                return False
-            accounts.pay(new.planned)
-        with free.supposing():
-            place_in_turn(self.to_come, free)
-            return bool(first) and fit([_growth(new, 1) for new in first], free)
-
-
-def _still_to_come(mine: _Turns, units: Iterable[_Turns]) -> list[Growth]:
-    """What peers and pools of higher priority have yet to place in what they shall run."""
-    names, least = {turn.name for turn in mine}, priority_of([turn.planned.pool for turn in mine])
-    found = []
-    for turns in units:
-        if turns[0].name in names or priority_of([turn.planned.pool for turn in turns]) < least:
-            continue
-        for turn in turns:
-            there = sum(each.assignment.revision == turn.planned.revision for each in turn.survivors.replicas)
-            if turn.asked is None and there < turn.scale.desired:
-                found.append(_growth(turn, turn.scale.desired - there))
-    return found
-
-
-def _growth(turn: Turn, missing: int) -> Growth:
-    return Growth(turn.planned, turn.scale.desired, [], missing, 0)
-
-
-def _part(new: Turn, count: int, old: Turn, now: float) -> float:
-    """Of the requests per second that the earlier shape's replicas would serve, if it had all that are wanted."""
-    wants, capacity = _wants(old, now), old.planned.capacity
-    if wants < 1 or capacity <= 0:
-        return 1.0
-    served = count * new.planned.capacity
-    if count >= _wants(new, now) and served > (wants - 1) * capacity:
-        return 1.0  # what is wanted is a whole number of replicas in either shape
-    return min(1.0, served / (wants * capacity))
-
-
-def _serves_the_rate(new: Turn, old: Turn) -> bool:
-    """Whether as many as are allowed serve the declared rate, or as many of the earlier shape would not either.
-
-    Else the earlier one would be chosen again at once.
-    """
-    rate, served = new.planned.spec.workload.requests_per_second, []
-    for turn in (new, old):
-        shape, capacity = turn.planned.plan.shape, turn.planned.plan.prediction.capacity
-        served.append(turn.planned.spec.scaling.affordable(shape.gpus, shape.pods) * capacity)
-    return served[0] >= min(rate, served[1]) * (1.0 - ROUNDING) or served[1] < rate
-
-
-def _never_serves_less(new: Turn, old: Turn) -> bool:
-    """Whether those that a rollout leaves serving at least serve what serves now: a count may follow in steps."""
-    rollout, desired = rollout_of(new), new.scale.desired
-    least = desired - limits_of(rollout, desired, new.scale.needed).unavailable
-    return least * new.planned.capacity >= len(old.survivors.replicas) * old.planned.capacity - ROUNDING
-
-
-def _come_first(new: Turn, old: Turn, most: int) -> int:
-    """Replicas of the new shape that come before one of the earlier shape leaves, of so many that have a place."""
-    before, now = old.planned.plan.prediction.capacity, new.planned.plan.prediction.capacity
-    worth = len(old.survivors.replicas) * min(1.0, before / now if now > 0 else 1.0)
-    surge = limits_of(rollout_of(new), new.scale.desired).surge
-    return max(1, min(most, math.floor(new.scale.desired + surge - worth + ROUNDING)))
-
-
-def _why(turn: Turn, shape: Shape, gain: str, start: Start) -> Explanation:
-    now, have, wants = turn.planned.plan.shape, len(turn.survivors.replicas), _wants(turn, start.now)
-    lasted = seconds(_patience_seconds(turn, start.free))
-    lacks = f"for {lasted} {now} had too few places, {have} for the {counted(wants, 'replica')} that were wanted then"
-    if have >= wants:
-        lacks = f"the other half of the split had too few places beside {now}"
-    return Explanation(Reason.Outgrown, f"{lacks}; {shape} {gain}")

@@ -341,9 +341,24 @@ def shape_left(planned: Planned, now: float) -> LeftShape | None:
     if before is None or before.shape == planned.plan.shape:
         return status.left_shape
     left = LeftShape(str(before.shape), now, wish_of(planned.spec))
-    if planned.plan.verdict.reason is not Reason.Outgrown:
+    if not goes_by_what_it_serves(planned):
         return left
-    return replace(left, revision=status.revision, capacity=before.prediction.capacity)
+    outgrown = planned.plan.verdict.reason is Reason.Outgrown
+    return replace(left, outgrown=outgrown, revision=status.revision, capacity=before.prediction.capacity)
+
+
+def goes_by_what_it_serves(planned: Planned) -> bool:
+    """Whether a pool that changes its shape leaves one with too few places, or goes back to that.
+
+    Replicas of one and the other may serve far more or less, so that it goes by that how many make up for how many.
+    """
+    return planned.plan.verdict.reason is Reason.Outgrown or comes_back(planned)
+
+
+def comes_back(planned: Planned) -> bool:
+    """Whether this is the shape that the pool left last, as that had too few places."""
+    left = planned.pool.status.left_shape
+    return left is not None and left.outgrown and left.shape == str(planned.plan.shape)
 
 
 def _kept_or_new(before: Plan | None, chosen: Plan) -> Plan:

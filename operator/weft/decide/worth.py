@@ -10,7 +10,7 @@ from itertools import accumulate
 from math import ceil
 from typing import TYPE_CHECKING
 
-from weft.domain.reasons import Reason
+from weft.decide.planning import goes_by_what_it_serves
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,14 +28,14 @@ def share_of(assignment: Assignment, plan: Plan) -> float:
 
 
 def share_beside(assignment: Assignment, planned: Planned) -> float:
-    """The same; of a shape that had too few places what one serves over what one of the planned shape does, at most 1.
+    """The same; where that is what counts, what a replica of the earlier shape serves over what one of this serves.
 
-    Else many that serve little each would leave for a few that serve much, before those do.
+    At most 1. Else many that serve little each would leave for a few that serve much, before those do.
     """
     status, plan = planned.pool.status, planned.plan
     before, left, now = status.plan, status.left_shape, plan.prediction.capacity
     if before is not None and before.shape != plan.shape:
-        if plan.verdict.reason is Reason.Outgrown and assignment.revision == status.revision and now > 0:
+        if now > 0 and assignment.revision == status.revision and goes_by_what_it_serves(planned):
             return min(1.0, before.prediction.capacity / now)
     elif left is not None and left.capacity > 0 and assignment.revision == left.revision and now > 0:
         return min(1.0, left.capacity / now)

@@ -119,13 +119,15 @@ class Avoided:
 class LeftShape:
     """The shape, in words, that a pool left last, when (epoch seconds), and what its spec wished for by then.
 
-    `wish` is a hash of all in the spec that a shape depends on. `revision` of its replicas, and the `capacity` of one
-    (requests per second, as predicted), are told where it had too few places; else they are empty and 0.
+    `wish` is a hash of all in the spec that a shape depends on. `outgrown` says that it had too few places. Where it had,
+    and on the way back to one that had, `revision` is of its replicas, and `capacity` what one of them was expected to
+    serve in requests per second; else they are empty and 0.
     """
 
     shape: str
     at: float
     wish: str
+    outgrown: bool = False
     revision: str = ""
     capacity: float = 0.0
 

@@ -1,0 +1,183 @@
+"""A pool that wants more replicas than its shape has places for goes to a shape that has them (ADR 0093)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.decide.kinds import Growing, board_of, boards, capacities, grown, open_spec
+from tests.decide.limited import GPUS, Limited
+from tests.decide.world import World, external, pool
+from weft.decide.planning import SHAPE_STAYS_SECONDS
+from weft.domain.quotas import QuotaRecord
+from weft.domain.spec import PlacementSpec, RolloutSpec, RolloutStrategy, ScalingSpec
+
+if TYPE_CHECKING:
+    from weft.domain.cluster import NodeRecord
+    from weft.domain.spec import PoolSpec
+
+HOUR = SHAPE_STAYS_SECONDS
+PATIENCE = 600.0
+FEW, MANY = 20.0, 300.0  # requests per second: one H100, and thirteen where one board has eight
+SLOWER = [*boards("h100", 1), *boards("a100", 6)]  # 24 requests/s for each H100, 8 for each A100
+FASTER = [*boards("l40s", 1), *boards("h100", 2)]  # 6 and 24
+
+
+def slower(spec: PoolSpec | None = None, nodes: list[NodeRecord] | None = None) -> Growing:
+    """All of one board of H100 taken, and more wanted for five minutes; six boards of A100 are idle."""
+    return grown(nodes or SLOWER, spec or open_spec(FEW), FEW, MANY)
+
+
+def faster() -> Growing:
+    """The same on a board of L40S, with two boards of H100 idle."""
+    return grown(FASTER, open_spec(5.0), 5.0, 150.0)
+
+
+def test_it_waits_while_a_node_may_come_and_then_goes_where_all_have_a_place() -> None:
+    growing = slower()
+    growing.turn(PATIENCE - 300.0)
+    assert "H100" == growing.kind()
+    assert "NoSlot" == growing.world.condition("chat", "Placed")[1]
+    growing.turn(300.0)
+    assert "A100" == growing.kind()
+    growing.turn(HOUR - 600.0)
+    assert growing.where() == {"a100": growing.world.status("chat").desired_replicas}
+    assert ("True", "AllPlaced") == growing.world.condition("chat", "Placed")[:2]
+
+
+def test_why_it_went_is_told() -> None:
+    growing = slower()
+    growing.turn(PATIENCE)
+    status, reason, message = growing.world.condition("chat", "Planned")
+    assert ("True", "Outgrown") == (status, reason)
+    lacks = "for 10 min H100 BF16 TP1 had too few places, 8 for the 15 replicas that were wanted then"
+    assert f"{lacks}; A100 BF16 TP1 had places for all" == message
+    assert "Outgrown" in growing.told
+
+
+@pytest.mark.parametrize("growing", [slower, faster])
+def test_no_less_is_served_on_the_way_than_before(growing: object) -> None:
+    """Also where one of the new replicas serves as much as four of the earlier ones, which would leave for it."""
+    assert callable(growing)
+    found: Growing = growing()
+    before, kind = found.served(), found.kind()
+    assert found.turn(PATIENCE + 600.0) >= before
+    assert kind != found.kind()
+    assert len(found.where()) == 1
+
+
+def test_it_counts_in_replicas_of_the_new_shape_at_once() -> None:
+    """Thirty L40S are eight H100: not thirty H100 for as long as a window lasts."""
+    found = faster()
+    found.turn(PATIENCE)
+    assert "H100" == found.kind()
+    assert 8 == found.world.status("chat").desired_replicas
+
+
+def test_a_peak_that_passes_changes_nothing() -> None:
+    """Shorter than the patience by a little, though the window keeps the count for five minutes more."""
+    growing = slower()
+    growing.turn(PATIENCE - 320.0)
+    growing.turn(HOUR, FEW)
+    assert ["H100 BF16 TP1"] == [shape for _, shape in growing.shapes]
+
+
+def test_once_load_has_fallen_it_stays_for_an_hour_and_goes_back_without_a_gap() -> None:
+    growing = slower()
+    growing.turn(PATIENCE)
+    left = growing.world.status("chat").left_shape
+    assert left is not None
+    growing.turn(HOUR - 600.0, FEW)
+    assert "A100" == growing.kind()
+    assert growing.turn(1200.0) >= FEW
+    assert ["H100 BF16 TP1", "A100 BF16 TP1", "H100 BF16 TP1"] == [shape for _, shape in growing.shapes]
+    assert growing.shapes[-1][0] - left.at >= HOUR
+
+
+@pytest.mark.parametrize(("rate", "kind"), [(170.0, "A100"), (120.0, "H100")])
+def test_it_goes_back_only_where_a_quarter_more_has_a_place(rate: float, kind: str) -> None:
+    """Eight H100 serve 197 requests/s: what fits without a margin would soon be too much again."""
+    growing = slower()
+    growing.turn(PATIENCE)
+    growing.turn(HOUR + 600.0, rate)
+    assert kind == growing.kind()
+
+
+def test_more_places_that_serve_less_are_no_reason() -> None:
+    """Three boards of A100 are 24 replicas for 186 requests/s, one of H100 eight for 197."""
+    growing = slower(nodes=[*boards("h100", 1), *boards("a100", 3)])
+    assert 24 * capacities()["a100"] < 8 * capacities()["h100"]
+    growing.turn(2 * HOUR)
+    assert "H100" == growing.kind()
+
+
+@pytest.mark.parametrize(("gpus", "kind"), [(29, "H100"), (40, "A100")])
+def test_where_no_shape_has_places_for_all_one_is_left_for_clearly_more(gpus: int, kind: str) -> None:
+    """29 A100 serve 14 % more than one board of H100, and 40 serve 57 % more."""
+    whole, part = divmod(gpus, 8)
+    idle = [*boards("a100", whole), *([board_of("a100", "a100-part", part)] if part else [])]
+    growing = slower(nodes=[*boards("h100", 1), *idle])
+    growing.turn(PATIENCE + 600.0, 500.0)
+    assert kind == growing.kind()
+    if kind == "A100":
+        assert "had places that serve 57% more" in growing.world.condition("chat", "Planned")[2]
+        assert gpus == growing.where()["a100"]
+
+
+HELD = {
+    "pinned": replace(open_spec(FEW), placement=PlacementSpec(accelerators=("H100",))),
+    "frozen": open_spec(FEW, ScalingSpec(max_replicas=100, headroom=0.0, freeze_until=1_000_505.0 + 5 * HOUR)),
+    "paused": open_spec(FEW, rollout=RolloutSpec(paused=True)),
+    "recreate": open_spec(FEW, rollout=RolloutSpec(strategy=RolloutStrategy.Recreate)),
+    "maxGPUs": open_spec(FEW, ScalingSpec(max_replicas=100, headroom=0.0, max_gpus=8)),
+    "maxReplicas": open_spec(FEW, ScalingSpec(max_replicas=8, headroom=0.0)),
+}
+
+
+@pytest.mark.parametrize("why", HELD)
+def test_what_the_user_holds_or_a_budget_bounds_stays(why: str) -> None:
+    growing = slower(HELD[why])
+    growing.turn(PATIENCE + 600.0)
+    assert "H100" == growing.kind()
+
+
+def test_a_pause_that_ends_lets_it_go() -> None:
+    growing = slower(HELD["paused"])
+    growing.turn(PATIENCE + 600.0)
+    growing.world.edit("chat", open_spec(FEW))
+    growing.turn(60.0)
+    assert "A100" == growing.kind()
+
+
+@pytest.mark.parametrize(("gpus", "kind"), [(8, "H100"), (20, "H100"), (80, "A100")])
+def test_a_quota_that_is_short_is_no_want_of_places(gpus: int, kind: str) -> None:
+    world = Limited.of(SLOWER, pool("chat", open_spec(FEW)))
+    world.quotas = (QuotaRecord("team", "gpus", ((GPUS, gpus),)),)
+    growing = Growing(world, {"chat": FEW})
+    growing.turn(200.0)
+    growing.turn(PATIENCE + 600.0, MANY)
+    assert kind == growing.kind()
+
+
+def test_a_count_that_somebody_writes_is_one_of_replicas() -> None:
+    """Sixteen H100 are wanted and eight have a place; sixteen A100 serve less than those, 45 half of it more."""
+    for count, kind in ((16, "H100"), (40, "A100")):
+        growing = Growing(World.of(SLOWER, pool("chat", open_spec(FEW, external(1, 60)))), {})
+        growing.world.turn(20, 10.0)
+        growing.world.edit("chat", open_spec(FEW, external(count, 60)))
+        growing.world.turn(90, 10.0)
+        assert kind == growing.kind(), count
+
+
+def test_two_pools_do_not_count_on_the_same_places() -> None:
+    """Both have outgrown their board of H100; the A100 hold what one of them wants."""
+    nodes = [*boards("h100", 1), *boards("a100", 6)]
+    world = World.of(nodes, pool("a", open_spec(FEW)), pool("b", open_spec(FEW)))
+    growing = Growing(world, {"a": FEW, "b": FEW})
+    growing.turn(200.0)
+    growing.turn(PATIENCE + 900.0, 150.0)
+    assert ["A100", "H100"] == sorted(growing.kind(name) for name in ("a", "b"))
+    for name in ("a", "b"):
+        assert world.serving(name) == world.status(name).desired_replicas, name
