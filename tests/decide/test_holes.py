@@ -10,7 +10,7 @@ from tests.fabric.cluster import board, busy, rack, with_rdma
 from weft.domain.cluster import ContainerFailure
 from weft.domain.reasons import Reason
 from weft.domain.scaling_spec import ScalingSpec
-from weft.domain.spec import PoolSpec, RolloutSpec, ShapePins
+from weft.domain.spec import PoolSpec, RolloutSpec, RolloutStrategy, ShapePins
 from weft.domain.workload import Role, Slo, Workload
 
 ONE_OF_EIGHT = 8
@@ -257,3 +257,35 @@ def test_a_half_without_its_other_half_changes_no_shape() -> None:
     del world.pools["pd-decode"]
     world.decide()
     assert "pd-prefill" in {each.key.name for each in world.decide().pools}
+
+
+def test_what_leaves_already_is_not_counted_twice() -> None:
+    """A smaller shape on four boards where the better one never fits, and one place for that elsewhere, two wanted."""
+    spec = replace(free_spec(rate=200.0), scaling=external(4, 4))
+    world = crowded(5, 5, 5, 5, spec=spec)
+    world.turn(8)
+    world.nodes.append(board("b-9"))
+    world.pods["job-9"] = busy("job-9", "b-9", 4)
+    world.edit("chat", replace(spec, scaling=external(2, 4)))
+    world.turn(6)
+    plan = world.status("chat").plan
+    assert plan is not None
+    assert 2 == plan.shape.gpus
+    assert ("True", "AllPlaced") == world.condition("chat", "Placed")[:2]
+
+
+def test_a_pool_that_is_made_anew_keeps_its_shape_while_its_pods_leave() -> None:
+    """With Recreate nothing is left to run in the smaller shape for a pass, and no better one has room either."""
+    spec = free_spec(rollout=RolloutSpec(strategy=RolloutStrategy.Recreate))
+    world = crowded(ONE_OF_EIGHT - best_gpus() + 1, ONE_OF_EIGHT - best_gpus() + 1, spec=spec)
+    world.turn(8)
+    small = world.status("chat").plan
+    assert small is not None
+    assert small.shape.gpus < best_gpus()
+    world.edit("chat", replace(spec, engine=replace(spec.engine, env=(("VERSION", "2"),))))
+    for _ in range(8):
+        world.turn()
+        now = world.status("chat").plan
+        assert now is not None
+        assert small.shape == now.shape
+    assert 2 == world.serving("chat")
