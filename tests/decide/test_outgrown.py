@@ -181,3 +181,55 @@ def test_two_pools_do_not_count_on_the_same_places() -> None:
     assert ["A100", "H100"] == sorted(growing.kind(name) for name in ("a", "b"))
     for name in ("a", "b"):
         assert world.serving(name) == world.status(name).desired_replicas, name
+
+
+def test_it_does_not_go_where_a_peer_that_comes_in_this_pass_will_be() -> None:
+    """What is left of the A100 beside 40 that another pool wants serves less than the board of H100."""
+    growing = slower()
+    growing.turn(PATIENCE - 320.0)
+    later = open_spec(FEW, external(40, 60), placement=PlacementSpec(accelerators=("A100",)))
+    growing.world.pools["later"] = pool("later", later)
+    growing.turn(120.0)
+    assert "H100" == growing.kind()
+    assert 40 == growing.world.serving("later")
+
+
+def test_one_that_was_frozen_meanwhile_stays() -> None:
+    growing = slower()
+    until = growing.world.now + HOUR
+    growing.world.edit("chat", open_spec(FEW, ScalingSpec(max_replicas=100, headroom=0.0, freeze_until=until)))
+    growing.turn(HOUR - 60.0)
+    assert "H100" == growing.kind()
+    growing.turn(PATIENCE)
+    assert "A100" == growing.kind()
+
+
+def test_it_does_not_go_on_to_a_third_kind_within_the_hour() -> None:
+    """From a board of L40S to one of H100, and three boards of H200 would hold what is wanted then."""
+    nodes = [*boards("l40s", 1), *boards("h100", 1), *boards("h200", 3)]
+    nodes[-3:] = [replace(each, cordoned=True) for each in nodes[-3:]]
+    growing = grown(nodes, open_spec(5.0), 5.0, 120.0)
+    growing.turn(PATIENCE)
+    assert "H100" == growing.kind()
+    growing.world.nodes = [replace(each, cordoned=False) for each in growing.world.nodes]
+    growing.turn(HOUR - 900.0, MANY)
+    assert "H100" == growing.kind()
+    growing.turn(1200.0)
+    assert "H200" == growing.kind()
+
+
+def test_a_shape_that_does_not_serve_the_declared_rate_is_not_taken() -> None:
+    """Ten A100 serve half as much again as the two H100 that there are, and half of the rate: it would go back."""
+    spec = open_spec(150.0, ScalingSpec(max_replicas=10, headroom=0.0))
+    growing = grown([board_of("h100", "h100-0", 2)], spec, FEW, 170.0)
+    growing.world.nodes += boards("a100", 2)
+    growing.turn(HOUR)
+    assert ["H100 BF16 TP1"] == [shape for _, shape in growing.shapes]
+
+
+def test_a_count_that_may_only_change_in_steps_takes_nothing_away() -> None:
+    """Seventeen A100 serve less than the eight H100 that there are, and more are not allowed at once."""
+    growing = slower(open_spec(FEW, ScalingSpec(max_replicas=100, headroom=0.0, max_step=2)))
+    before = growing.served()
+    assert growing.turn(HOUR) >= before
+    assert "H100" == growing.kind()

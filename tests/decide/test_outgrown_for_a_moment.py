@@ -9,6 +9,7 @@ import pytest
 
 from tests.decide.kinds import STEP, Growing, boards, grown, open_spec
 from tests.decide.test_outgrown import FEW, HOUR, MANY, PATIENCE, slower
+from weft.domain.spec import ModelSpec
 
 if TYPE_CHECKING:
     from weft.domain.cluster import NodeRecord
@@ -87,6 +88,18 @@ def test_a_new_process_counts_from_its_first_look() -> None:
     growing = slower()
     growing.turn(PATIENCE - 320.0)
     growing.world.memory = {}
+    growing.turn(PATIENCE - 60.0)
+    assert "H100" == growing.kind()
+    growing.turn(120.0)
+    assert "A100" == growing.kind()
+
+
+def test_a_spec_that_could_not_be_followed_meanwhile_starts_the_time_anew() -> None:
+    growing = slower()
+    growing.turn(PATIENCE - 320.0)
+    growing.world.edit("chat", replace(open_spec(FEW), model=ModelSpec("nobody/knows")))
+    growing.world.turn(2, STEP)
+    growing.world.edit("chat", open_spec(FEW))
     growing.turn(PATIENCE - 60.0)
     assert "H100" == growing.kind()
     growing.turn(120.0)

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.decide.kinds import STEP, boards, open_spec
+from tests.decide.kinds import STEP, board_of, boards, open_spec
 from tests.decide.test_outgrown import PATIENCE
 from tests.decide.test_splits import over_rdma, split
 from tests.decide.world import World, external, pool
 from tests.fabric.cluster import with_rdma
+from weft.domain.spec import PlacementSpec
 from weft.domain.workload import Role, Slo
 
 if TYPE_CHECKING:
@@ -80,3 +81,19 @@ def test_the_half_that_only_waits_for_the_other_says_why_it_goes() -> None:
     world = split_on(3, (2, 2), (6, 6))
     world.turn(round((PATIENCE + 60.0) / STEP), STEP)
     assert {"Outgrown"} == {world.condition(name, "Planned")[1] for name in HALVES}
+
+
+def test_a_half_that_waits_for_the_other_keeps_it_where_it_is() -> None:
+    """Decode may only use the three H100, of which prefill has two: what prefill left would come too late for both."""
+    prefill, decode = halves((8, 3))
+    decode = replace(decode, placement=PlacementSpec(accelerators=("H100",)))
+    world = World.of(map(with_rdma, [board_of("h100", "h100-0", 3), *boards("h200", 2)]))
+    world.splits["pd"] = split(prefill, decode)
+    prefill = replace(prefill, placement=PlacementSpec(accelerators=("H100",)))
+    for name, spec in zip(HALVES, (prefill, decode), strict=True):
+        world.pools[name] = pool(name, spec, split_uid="uid-pd")
+    world.turn(5, STEP)
+    world.edit(HALVES[0], replace(prefill, placement=PlacementSpec()))
+    world.turn(round(2 * PATIENCE / STEP), STEP)
+    assert (2, 1) == serving(world)
+    assert ["H100", "H100"] == kinds(world)
