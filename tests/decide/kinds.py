@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from tests.decide.world import World, pool, pool_spec
 from tests.fabric.cluster import node
 from tests.scaling.cases import seen
-from weft.domain.spec import PlacementSpec, PoolSpec, RolloutSpec, ScalingSpec, ShapePins
+from weft.domain.scaling_spec import ScalingSpec
+from weft.domain.spec import PlacementSpec, PoolSpec, RolloutSpec, ShapePins
 from weft.domain.workload import Slo, Workload
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ from tests.decide.limited import GPUS, Limited
 from tests.decide.world import World, external, pool
 from weft.decide.planning import SHAPE_STAYS_SECONDS
 from weft.domain.quotas import QuotaRecord
-from weft.domain.spec import PlacementSpec, RolloutSpec, RolloutStrategy, ScalingSpec
+from weft.domain.scaling_spec import ScalingSpec
+from weft.domain.spec import PlacementSpec, RolloutSpec, RolloutStrategy
 
 if TYPE_CHECKING:
     from weft.domain.cluster import NodeRecord
@@ -204,6 +205,15 @@ def test_one_that_was_frozen_meanwhile_stays() -> None:
     assert "A100" == growing.kind()
 
 
+def test_a_kind_that_the_cluster_got_since_is_one_to_go_to() -> None:
+    """What a plan that stays tells of others is as old as the plan."""
+    growing = slower(nodes=boards("h100", 1))
+    growing.turn(HOUR)
+    growing.world.nodes += boards("a100", 6)
+    growing.turn(60.0)
+    assert "A100" == growing.kind()
+
+
 def test_it_does_not_go_on_to_a_third_kind_within_the_hour() -> None:
     """From a board of L40S to one of H100, and three boards of H200 would hold what is wanted then."""
     nodes = [*boards("l40s", 1), *boards("h100", 1), *boards("h200", 3)]
@@ -212,7 +222,7 @@ def test_it_does_not_go_on_to_a_third_kind_within_the_hour() -> None:
     growing.turn(PATIENCE)
     assert "H100" == growing.kind()
     growing.world.nodes = [replace(each, cordoned=False) for each in growing.world.nodes]
-    growing.turn(HOUR - 900.0, MANY)
+    growing.turn(HOUR - 900.0, 500.0)
     assert "H100" == growing.kind()
     growing.turn(1200.0)
     assert "H200" == growing.kind()

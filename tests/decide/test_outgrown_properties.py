@@ -13,7 +13,8 @@ from tests.decide.world import World, pool
 from weft.catalog import load
 from weft.decide import as_decided, decide
 from weft.decide.planning import SHAPE_STAYS_SECONDS
-from weft.domain.spec import RolloutSpec, ScalingSpec
+from weft.domain.scaling_spec import ScalingSpec
+from weft.domain.spec import RolloutSpec
 
 STEP = 30.0
 Cluster = tuple[str, int, str, int]  # so many boards of a kind, and of another one

@@ -6,10 +6,11 @@ new places by priority. Nothing here reads a clock, an API or a random number.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from weft.decide.accounts import Accounts
+from weft.decide.alternatives import alternatives_of
 from weft.decide.budgets import Claim, charge_owed, claim_of, share_out
 from weft.decide.counts import Prospect, count, prospects
 from weft.decide.forecasts import keep_forecasts
@@ -40,9 +41,9 @@ if TYPE_CHECKING:
 
     from weft.catalog import Catalog
     from weft.decide.course import Outcome, Turn
-    from weft.decide.holes import Replan
     from weft.decide.planning import Wish
     from weft.domain.pool_memory import ScaleMemory
+    from weft.domain.shape import Candidate
     from weft.domain.snapshot import Snapshot
     from weft.scaling import ScaleAnswer
 
@@ -68,7 +69,7 @@ def _decide_once(snapshot: Snapshot, catalog: Catalog) -> Decisions:
     stage = _within_budgets(units, stage) if snapshot.quotas else stage
     planned, unplanned = stage.by_plan(units)
     ground = Ground(stage.free, stage.accounts, snapshot.now)
-    taken = take_turns(all_turns(planned, stage), ground, _replanner(stage, facts), Purse.of(snapshot))
+    taken = take_turns(all_turns(planned, stage), ground, _Replanner(stage, facts), Purse.of(snapshot))
     held = [hold(stage.prospects[pool.key.uid], stage) for unit in unplanned for pool in unit]
     outcomes = (*keep_forecasts(taken, snapshot), *held)
     decided = tuple(sorted((outcome.decision for outcome in outcomes), key=_listed))
@@ -91,20 +92,26 @@ def _remembered(outcomes: Iterable[Outcome], roll: Roll) -> Iterator[tuple[str, 
             yield decision.key.uid, known
 
 
-def _replanner(stage: Stage, facts: Facts) -> Replan:
+@dataclass(frozen=True, slots=True)
+class _Replanner:
     """How a pool, or both halves of a split, are planned and counted once more in other shapes."""
 
-    def replan(turns: Sequence[Turn], wishes: Sequence[Wish | None]) -> list[Turn] | None:
-        unit = tuple(turn.planned.pool for turn in turns)
+    stage: Stage
+    facts: Facts
+
+    def __call__(self, turns: Sequence[Turn], wishes: Sequence[Wish | None]) -> list[Turn] | None:
+        stage, unit = self.stage, tuple(turn.planned.pool for turn in turns)
         known = [stage.prospects[pool.key.uid] for pool in unit]
         terms = [(turn.planned, prospect.live) for turn, prospect in zip(turns, known, strict=True)]
-        planned = plan_as_wished(stage.split_of(unit), terms, wishes, facts)
+        planned = plan_as_wished(stage.split_of(unit), terms, wishes, self.facts)
         if planned is None:
             return None
         again = {each.pool.key.uid: replace(before, planned=each) for each, before in zip(planned, known, strict=True)}
         return turns_of(unit, replace(stage, prospects={**stage.prospects, **again}, counted={}))
 
-    return replan
+    def alternatives(self, turns: Sequence[Turn]) -> list[tuple[Candidate, ...]]:
+        """By what the cluster has in this pass."""
+        return alternatives_of([turn.planned for turn in turns], self.facts)
 
 
 def _wake(outcomes: Iterable[Outcome], memory: Mapping[str, ScaleMemory], now: float) -> float | None:

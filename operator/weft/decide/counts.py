@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from weft.decide.conditions import TRUE
+from weft.decide.left_shapes import goes_by_what_it_serves
 from weft.decide.network import network_bound
-from weft.decide.planning import Facts, Planned, goes_by_what_it_serves, plan_pool
+from weft.decide.planning import Facts, Planned, plan_pool
 from weft.decide.vanished import vanished_under
 from weft.domain.changed import changed
 from weft.domain.made_often import made_often

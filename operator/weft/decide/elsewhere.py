@@ -19,11 +19,11 @@ from weft.decide.worth import ROUNDING
 from weft.domain.changed import changed
 from weft.domain.figures import counted
 from weft.domain.reasons import Explanation, Reason
-from weft.domain.spec import ScalingMode
+from weft.domain.scaling_spec import ScalingMode
 from weft.scaling.sight import GAP_SECONDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from weft.decide.course import Turn
     from weft.decide.setting_out import Start
@@ -73,14 +73,15 @@ class Search:
 
     def _others(self) -> Iterator[_Shapes]:
         """Of each half in turn, those that lack places first; then of both, where they are of one kind."""
-        first = sorted(range(len(self.running)), key=lambda place: self.running[place].memory.short is None)
-        for place in first:
-            for each in self._worth_a_look(self.running[place], serves):
-                shapes = [turn.planned.plan.shape for turn in self.running]
-                shapes[place] = each.shape
-                yield tuple(shapes)
-        if len(self.running) > 1:
-            one, other = (_first_of_each_kind(self._worth_a_look(turn, _may_serve)) for turn in self.running)
+        now = [turn.planned.plan.shape for turn in self.running]
+        known = list(zip(self.running, self.start.replan.alternatives(self.running), strict=True))
+        for place in sorted(range(len(known)), key=lambda place: self.running[place].memory.short is None):
+            turn, candidates = known[place]
+            for each in filter(serves, candidates):
+                if self._may_hold(turn, each):
+                    yield (*now[:place], each.shape, *now[place + 1 :])
+        if len(known) > 1:
+            one, other = (self._first_of_each_kind(*each) for each in known)
             yield from ((one[kind], other[kind]) for kind in one if kind in other)
 
     def _part_in(self, shapes: _Shapes) -> float:
@@ -116,8 +117,14 @@ class Search:
             lacks = "too few places for the other half of the split beside it"
         return Wish(shape, Explanation(Reason.Outgrown, f"for {self.lasted} {plan.shape} had {lacks}; {shape} {gain}"))
 
-    def _worth_a_look(self, turn: Turn, wish: Callable[[Candidate], bool]) -> Iterator[Candidate]:
-        return (each for each in turn.planned.plan.alternatives if wish(each) and self._may_hold(turn, each))
+    def _first_of_each_kind(self, turn: Turn, candidates: Iterable[Candidate]) -> dict[str, Shape]:
+        """Also of those that do not serve beside what the other half runs now."""
+        found: dict[str, Shape] = {}
+        for each in candidates:
+            may_serve = serves(each) or each.verdict.reason is Reason.PairIncompatible
+            if may_serve and each.shape.accelerator not in found and self._may_hold(turn, each):
+                found[each.shape.accelerator] = each.shape
+        return found
 
     def _may_hold(self, turn: Turn, other: Candidate) -> bool:
         """Whether a shape has nearly as many places as it has to have, as far as the plan predicts that."""
@@ -172,18 +179,6 @@ class Search:
 
 def _priority(turns: _Turns) -> int:
     return priority_of([turn.planned.pool for turn in turns])
-
-
-def _may_serve(candidate: Candidate) -> bool:
-    """Whether it does, or may do beside another shape of the other half."""
-    return serves(candidate) or candidate.verdict.reason is Reason.PairIncompatible
-
-
-def _first_of_each_kind(candidates: Iterator[Candidate]) -> dict[str, Shape]:
-    found: dict[str, Shape] = {}
-    for each in candidates:
-        found.setdefault(each.shape.accelerator, each.shape)
-    return found
 
 
 def _differ(new: Turn, old: Turn) -> bool:

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Protocol
 
 from weft.decide.backoff import failure_of, remaining_seconds
 from weft.decide.growth import NOTHING, Growth, place, suppose_placed
-from weft.decide.planning import Wish, comes_back
+from weft.decide.left_shapes import comes_back
+from weft.decide.planning import Wish
 from weft.decide.promises import held_by
 from weft.decide.rollout import limits_of
 from weft.domain.reasons import Explanation, Reason
-from weft.domain.spec import RolloutStrategy, ScalingMode
+from weft.domain.scaling_spec import ScalingMode
+from weft.domain.spec import RolloutStrategy
 from weft.placement import ALONE, Slot
 
 if TYPE_CHECKING:
@@ -34,10 +36,16 @@ _SERVES = frozenset({Reason.CostsMore, Reason.SimplerWins, Reason.AtMaximum, Rea
 
 
 class Replan(Protocol):
-    """The same turns in other shapes; None where a spec, the model or the engine does not allow that."""
+    """The same turns in other shapes."""
 
     def __call__(self, turns: Sequence[Turn], wishes: Sequence[Wish | None]) -> list[Turn] | None:
-        """Plan and count anew; a half without a wish is chosen beside the other."""
+        """Plan and count anew; a half without a wish is chosen beside the other.
+
+        None where a spec, the model or the engine does not allow that.
+        """
+
+    def alternatives(self, turns: Sequence[Turn]) -> list[tuple[Candidate, ...]]:
+        """What each could run instead, by what the cluster has now."""
 
 
 def shapes_with_a_place(courses: Sequence[Course], free: FreeMap, replan: Replan) -> list[Turn] | None:

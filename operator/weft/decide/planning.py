@@ -15,7 +15,6 @@ from weft.domain.reasons import Explanation, Reason
 from weft.domain.remembered import LastAnswers
 from weft.domain.shape import Candidate
 from weft.domain.spec import ShapePins
-from weft.domain.status import LeftShape
 from weft.perf import estimated_start
 from weft.placement import no_supplier, suppliers
 from weft.render import revision
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from weft.domain.snapshot import PoolRecord
     from weft.domain.spec import EngineSpec, PlacementSpec, PoolSpec
     from weft.domain.start_up import StartUp
+    from weft.domain.status import LeftShape
     from weft.domain.workload import Workload
 
 # Predictions that moved by less are the same: the persisted plan stays, and nothing is written.
@@ -332,33 +332,6 @@ def stays_in_its_shape(spec: PoolSpec, before: Plan | None, left: LeftShape | No
     if left is None or before is None or before.verdict.reason is Reason.HolesTooSmall:
         return False
     return left.wish == wish_of(spec)
-
-
-def shape_left(planned: Planned, now: float) -> LeftShape | None:
-    """What the pool left last, if this plan is for another shape than before: that one, now."""
-    status = planned.pool.status
-    before = status.plan
-    if before is None or before.shape == planned.plan.shape:
-        return status.left_shape
-    left = LeftShape(str(before.shape), now, wish_of(planned.spec))
-    if not goes_by_what_it_serves(planned):
-        return left
-    outgrown = planned.plan.verdict.reason is Reason.Outgrown
-    return replace(left, outgrown=outgrown, revision=status.revision, capacity=before.prediction.capacity)
-
-
-def goes_by_what_it_serves(planned: Planned) -> bool:
-    """Whether a pool that changes its shape leaves one with too few places, or goes back to that.
-
-    Replicas of one and the other may serve far more or less, so that it goes by that how many make up for how many.
-    """
-    return planned.plan.verdict.reason is Reason.Outgrown or comes_back(planned)
-
-
-def comes_back(planned: Planned) -> bool:
-    """Whether this is the shape that the pool left last, as that had too few places."""
-    left = planned.pool.status.left_shape
-    return left is not None and left.outgrown and left.shape == str(planned.plan.shape)
 
 
 def _kept_or_new(before: Plan | None, chosen: Plan) -> Plan:

@@ -10,7 +10,7 @@ from itertools import accumulate
 from math import ceil
 from typing import TYPE_CHECKING
 
-from weft.decide.planning import goes_by_what_it_serves
+from weft.decide.left_shapes import goes_by_what_it_serves
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
