@@ -172,6 +172,16 @@ def test_a_count_that_somebody_writes_is_one_of_replicas() -> None:
         assert kind == growing.kind(), count
 
 
+def test_a_rollout_that_may_do_with_fewer_than_serve_now_does_not_begin() -> None:
+    """Of forty A100 twenty may be away, and those serve less than the eight H100 that would make room for them."""
+    away = RolloutSpec(max_unavailable=0.5)
+    growing = Growing(World.of(SLOWER, pool("chat", open_spec(FEW, external(1, 60), rollout=away))), {})
+    growing.world.turn(20, 10.0)
+    growing.world.edit("chat", open_spec(FEW, external(40, 60), rollout=away))
+    growing.world.turn(90, 10.0)
+    assert "H100" == growing.kind()
+
+
 def test_two_pools_do_not_count_on_the_same_places() -> None:
     """Both have outgrown their board of H100; the A100 hold what one of them wants."""
     nodes = [*boards("h100", 1), *boards("a100", 6)]

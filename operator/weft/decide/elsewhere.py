@@ -98,8 +98,6 @@ class Search:
             return 0.0
         held = self._held(pairs)
         parts = [_part(new, count, old, self.start.now) for (new, old), count in zip(pairs, held, strict=True)]
-        if any(part < 1.0 and not _differ(*pair) for part, pair in zip(parts, pairs, strict=True)):
-            return 0.0  # it would wait for what the other leaves, and the other keeps in step with it
         first = [count for pair, count in zip(pairs, held, strict=True) if _differ(*pair)]
         return min(parts) if self._can_begin(changing, first) else 0.0
 
@@ -140,7 +138,7 @@ class Search:
     def _held(self, pairs: Sequence[tuple[Turn, Turn]]) -> list[int]:
         """Replicas that have a place, of all that are wanted: once those of the earlier shape have left.
 
-        Halves of a split keep in step, so that none can count on what the other leaves.
+        Halves of a split are placed in step, so that none can count on what the other leaves.
         """
         free, now = self.start.free, self.start.now
         stay = [0 if _differ(new, old) else len(old.survivors.replicas) for new, old in pairs]
