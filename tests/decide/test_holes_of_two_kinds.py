@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tests.decide.world import World, pool, pool_spec
-from tests.fabric.cluster import board, rack
+import pytest
+
+from tests.decide.world import World, external, pool, pool_spec
+from tests.fabric.cluster import board, busy, rack
+from weft.domain.spec import ModelSpec, PlacementSpec, PoolSpec, RolloutSpec, ShapePins
 from weft.domain.scaling_spec import ScalingSpec
-from weft.domain.spec import PlacementSpec, PoolSpec, RolloutSpec, ShapePins
 from weft.domain.workload import Slo, Workload
 
 if TYPE_CHECKING:
@@ -83,3 +85,18 @@ def test_pools_that_are_new_in_one_pass_do_not_count_on_the_same_holes() -> None
     for name in ("a", "b"):
         assert world.serving(name) == world.status(name).desired_replicas
     assert {kind_of(world, "a"), kind_of(world, "b")} == {"GB200", "H200"}
+
+
+@pytest.mark.parametrize("names", ["ab", "ba"])
+def test_who_would_get_nothing_takes_a_shape_that_fits_beside_a_first_replica_of_the_others(names: str) -> None:
+    """In rounds of one replica each: the first pool has room for all that it wants, and the second then for none."""
+    large = pool_spec(1, ScalingSpec(max_replicas=8, headroom=0.0))
+    large = replace(
+        large, model=ModelSpec("meta-llama/Llama-3.3-70B-Instruct"), shape=ShapePins(), placement=PlacementSpec()
+    )
+    load = Workload(6.0, input_tokens=4000, output_tokens=300, input_tokens_p95=8000, output_tokens_p95=600)
+    large = replace(large, workload=load, slo=Slo(ttft=((95, 2.0),), tpot=((95, 0.03),)))
+    pools = (pool(names[0], pool_spec(1, external(5))), pool(names[1], large))
+    world = World.of([board("b-0")], *pools, pods=[busy("job", "b-0", 3)])
+    world.turn(8)
+    assert [world.serving(name) for name in names] == [1, 1]

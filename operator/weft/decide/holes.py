@@ -9,7 +9,7 @@ take another shape once somebody else has. Both halves of a split have a place, 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from weft.decide.backoff import failure_of, remaining_seconds
 from weft.decide.growth import NOTHING, Growth, place, suppose_placed
@@ -48,16 +48,23 @@ class Replan(Protocol):
         """What each could run instead, by what the cluster has now."""
 
 
-def shapes_with_a_place(courses: Sequence[Course], free: FreeMap, replan: Replan) -> list[Turn] | None:
-    """The turns, of pools that run nothing, in the shapes of which most have a place, first in rank among equals.
+class Fitting(NamedTuple):
+    """The part of what is wanted that has a place, and the turns in the shapes that have it; None: as planned."""
 
-    None where these are the best ones. All that is wanted is most, one is more than none.
+    part: float
+    instead: list[Turn] | None
+
+
+def shapes_with_a_place(courses: Sequence[Course], free: FreeMap, replan: Replan) -> Fitting:
+    """The shapes, of pools that run nothing, of which most have a place, first in rank among equals.
+
+    All that is wanted is most, one is more than none.
     """
     turns = [course.turn for course in courses]
     whole = [turn.scale.desired * turn.planned.capacity for turn in turns]
     most, found = min(_parts_placed([course.growth for course in courses], whole, free)), None
     if most >= 1.0:
-        return None
+        return Fitting(most, None)
     for wishes in _smaller(turns, free):
         tried = replan(turns, wishes)
         part = 0.0 if tried is None else min(_parts_placed(list(map(_all, tried)), whole, free))
@@ -65,12 +72,17 @@ def shapes_with_a_place(courses: Sequence[Course], free: FreeMap, replan: Replan
             most, found = part, tried
         if most >= 1.0:
             break
-    return found
+    return Fitting(most, found)
 
 
 def suppose_all_placed(courses: Sequence[Course], instead: Sequence[Turn] | None, free: FreeMap) -> None:
     """Count as taken what the pools would take, in these other shapes if there are some."""
     place_in_turn([course.growth for course in courses] if instead is None else list(map(_all, instead)), free)
+
+
+def suppose_first_placed(courses: Sequence[Course], instead: Sequence[Turn] | None, free: FreeMap) -> None:
+    """Count as taken what a first replica of each pool would take, in these other shapes if there are some."""
+    place_in_turn([_first(course.turn) for course in courses] if instead is None else list(map(_first, instead)), free)
 
 
 def run_nothing(courses: Iterable[Course]) -> bool:

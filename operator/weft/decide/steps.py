@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 
 from weft.decide.budgets import PROMISED_SECONDS
 from weft.decide.growth import behind, explain_again, grow
-from weft.decide.holes import as_moves_know_them, run_nothing, shapes_with_a_place, suppose_all_placed
+from weft.decide.holes import (
+    as_moves_know_them,
+    run_nothing,
+    shapes_with_a_place,
+    suppose_all_placed,
+    suppose_first_placed,
+)
 from weft.decide.making_room import make_room, say_what_is_awaited, say_who_fits_in_place
 from weft.decide.moving import Moves, moves_under_way
 from weft.decide.need import needed_now
@@ -100,12 +106,29 @@ def _grow_side_by_side(peers: Sequence[list[Course]], courses: _Courses, start: 
 
 
 def _look_for_shapes(new: Sequence[_Rising], start: Start) -> None:
-    """Shapes that have a place beside what those before would take: a hole is one pool's, not everybody's."""
+    """Shapes that have a place beside what those before would take: a hole is one pool's, not everybody's.
+
+    Who would get nothing looks beside a first replica of the others: no pool gets a second one before all have a first.
+    """
+    served: list[_Rising] = []
+    without: list[_Rising] = []
     with start.free.supposing():
         for each in new:
-            each.fitting = shapes_with_a_place(each.together, start.free, start.replan)
-            if each is not new[-1]:
+            part, each.fitting = shapes_with_a_place(each.together, start.free, start.replan)
+            (served if part > 0 else without).append(each)
+            if part > 0 and each is not new[-1]:
                 suppose_all_placed(each.together, each.fitting, start.free)
+    if served and without:
+        _look_beside_first_ones(without, served, start)
+
+
+def _look_beside_first_ones(without: Sequence[_Rising], served: Sequence[_Rising], start: Start) -> None:
+    with start.free.supposing():
+        for each in served:
+            suppose_first_placed(each.together, each.fitting, start.free)
+        for each in without:
+            _, each.fitting = shapes_with_a_place(each.together, start.free, start.replan)
+            suppose_first_placed(each.together, each.fitting, start.free)
 
 
 @dataclass(slots=True)
