@@ -9,8 +9,8 @@ import pytest
 
 from tests.decide.world import World, external, pool, pool_spec
 from tests.fabric.cluster import board, busy, rack
-from weft.domain.spec import ModelSpec, PlacementSpec, PoolSpec, RolloutSpec, ShapePins
 from weft.domain.scaling_spec import ScalingSpec
+from weft.domain.spec import ModelSpec, PlacementSpec, PoolSpec, RolloutSpec, ShapePins
 from weft.domain.workload import Slo, Workload
 
 if TYPE_CHECKING:

@@ -4,8 +4,9 @@ A pass is `compose` from top to bottom, and its steps are `steps`. In the order 
 
 Learn. `outliers`: who does worse than its siblings. `learning`: what latencies teach the performance model.
 Plan. `planning`: the shape of every pool, and what one replica serves. `pairs`: of both halves of a split together.
-    `support`: what this version refuses. `vanished`: whose GPUs are out of sight. `order`: who belongs together, and
-    who comes first. `stage`: all that was looked up before anybody has a turn.
+    `alternatives`: what else they could run. `left_shapes`: which shape they left last. `support`: what this version
+    refuses. `vanished`: whose GPUs are out of sight. `order`: who belongs together, and who comes first. `stage`: all
+    that was looked up before anybody has a turn.
 Judge what is there. `standing`: replicas as their pods tell. `survivors`: who of them stays. `health`: why others are
     lost. `ending`: why an engine ended. `silence`: whose node does not answer. `succession`: who waits for GPUs that
     its own pool leaves. `promises`: what is free beside all that was promised.
@@ -16,6 +17,7 @@ Set out. `course`: a turn under way. `ground`: places, quotas and the time. `set
     to come. `rollout`: within which limits. `weighing`: what traffic needs more than those. `pairing`: which replicas
     of a new pair serve. `drains`: nodes that go away. `backoff`: how long the next attempt waits. `avoidance`: which
     nodes come last for it. `handover`: who is placed by another scheduler. `holes`: which shapes the holes allow.
+    `outgrown`: who wants more than its shape has places for. `elsewhere`: which other shapes have them.
 Find places. `growth`: where the next replica goes. `racks`: halves that share an NVLink domain. `spares`: nodes that
     are kept. `making_room`: what a few moves would open. `moving`: moves that are under way.
 Take what is scarce. `preemption`: a place, from lower pools. `quota_preemption`: room in a quota. `taking`: what these
