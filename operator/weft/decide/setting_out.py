@@ -64,8 +64,17 @@ def _with_room(turns: Sequence[Turn], start: Start) -> list[Course]:
     """One pool or split, in new shapes where these have room: also in what it lets go while it keeps the old ones."""
     kept = kept_for_want_of_room(turns, start, start.replan)
     courses = _together(kept, start)
-    lets_go = kept is not turns and any(course.leaving.gone for course in courses)
-    return set_out_anew(turns, courses, start) if lets_go and new_shapes_fit(turns, start.free) else courses
+    if kept is turns or not any(course.leaving.gone for course in courses):
+        return courses
+    staying = [_without_those_that_leave(turn, course) for turn, course in zip(turns, courses, strict=True)]
+    return set_out_anew(turns, courses, start) if new_shapes_fit(staying, start.free) else courses
+
+
+def _without_those_that_leave(turn: Turn, course: Course) -> Turn:
+    """What they serve need not be made up for: the next pass would not know them either."""
+    gone = {each.assignment.replica for each in course.leaving.gone}
+    left = tuple(each for each in turn.survivors.replicas if each.assignment.replica not in gone)
+    return replace(turn, survivors=replace(turn.survivors, replicas=left))
 
 
 def set_out_anew(turns: Sequence[Turn], before: Sequence[Course], start: Start) -> list[Course]:
