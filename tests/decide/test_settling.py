@@ -82,10 +82,10 @@ def at_rest(world: World) -> bool:
 @example(  # a better shape that has places for what stays, and not for one that leaves
     first=[
         (open_pool(replace(external(3), min_replicas=1), 1.0), 0, False),
-        *[(open_pool(replace(AUTO, max_replicas=2), 1.0), 0, False)] * 3,
+        *[(open_pool(AUTO, 1.0), 0, False)] * 3,
     ],
     taken=[1, 2, 8],
-    history=[("edit", "chat", open_pool(replace(AUTO, max_replicas=2), 100.0))],
+    history=[("edit", "chat", open_pool(AUTO, 100.0))],
 )
 def test_a_second_pass_changes_nothing_where_pools_of_different_priority_crowd_each_other(
     first: list[tuple[PoolSpec, int, bool]], taken: list[int], history: list[Action]
