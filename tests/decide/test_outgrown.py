@@ -253,3 +253,13 @@ def test_a_count_that_may_only_change_in_steps_takes_nothing_away() -> None:
     before = growing.served()
     assert growing.turn(HOUR) >= before
     assert "H100" == growing.kind()
+
+
+def test_what_is_less_than_a_tenth_starts_nobody_anew() -> None:
+    """Twelve of thirteen have a place, and then eleven, which ten of a hundred more would serve."""
+    growing = slower(nodes=[*boards("h100", 1), board_of("h100", "h100-b", 4), *boards("a100", 6)])
+    growing.turn(2 * PATIENCE)
+    assert ("H100", "NoSlot") == (growing.kind(), growing.world.condition("chat", "Placed")[1])
+    fewer = slower(nodes=[*boards("h100", 1), board_of("h100", "h100-b", 3), *boards("a100", 6)])
+    fewer.turn(PATIENCE + 600.0)
+    assert "A100" == fewer.kind()

@@ -21,7 +21,7 @@ def changed_node(node: NodeRecord, trouble: str) -> NodeRecord:
         return replace(node, ready=False)
     if trouble == "cordoned":
         return replace(node, cordoned=True)
-    return replace(node, allocatable=((node.allocatable[0][0], 4),))
+    return replace(node, allocatable=((node.allocatable[0][0], 3),))
 
 
 @pytest.mark.parametrize("trouble", ["silent", "cordoned", "without some of its GPUs"])

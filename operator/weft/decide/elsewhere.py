@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     _Turns = Sequence[Turn]
     _Shapes = tuple[Shape, ...]  # of all pools of a unit, some of which they have now
 
+# What a pool has to lack before all of it starts anew: a tenth of what it serves.
+LACKS = 1.1
 # Of what a shape has to have places for, by predictions that are as old as the plan, before it is planned anew.
 NEARLY = 0.8
 
@@ -56,10 +58,10 @@ class Search:
     def best(self) -> _Turns | None:
         """The pools in the first shapes that have places for all, or in those that serve most, if that is clearly more.
 
-        None where there are none.
+        None where there are none, or hardly anything is lacking.
         """
         now = min(_part(turn, len(turn.survivors.replicas), turn, self.start.now) for turn in self.running)
-        if now <= 0:
+        if now <= 0 or now * LACKS > 1.0 + ROUNDING:
             return None
         most, found = min(1.0, MORE * now) - ROUNDING, None
         for shapes in self._others():
