@@ -10,6 +10,7 @@ import pytest
 from tests.decide.kinds import Growing, board_of, boards, capacities, grown, open_spec
 from tests.decide.limited import GPUS, Limited
 from tests.decide.world import World, external, pool
+from tests.fabric.cluster import busy
 from weft.decide.planning import SHAPE_STAYS_SECONDS
 from weft.domain.quotas import QuotaRecord
 from weft.domain.scaling_spec import ScalingSpec
@@ -222,6 +223,18 @@ def test_a_kind_that_the_cluster_got_since_is_one_to_go_to() -> None:
     growing.world.nodes += boards("a100", 6)
     growing.turn(60.0)
     assert "A100" == growing.kind()
+
+
+def test_one_that_has_its_shape_for_want_of_room_goes_on_as_well() -> None:
+    """It would rather be on the L40S, which somebody else has."""
+    nodes = [*boards("l40s", 1), *boards("h100", 1)]
+    world = World.of(nodes, pool("chat", open_spec(5.0)), pods=[busy("job", "l40s-0", 8)])
+    growing = Growing(world, {"chat": 5.0})
+    growing.turn(200.0)
+    assert "HolesTooSmall" == world.condition("chat", "Planned")[1]
+    world.nodes += boards("a100", 6)
+    growing.turn(PATIENCE + 300.0, MANY)
+    assert ["H100 BF16 TP1", "A100 BF16 TP1"] == [shape for _, shape in growing.shapes]
 
 
 def test_it_does_not_go_on_to_a_third_kind_within_the_hour() -> None:
