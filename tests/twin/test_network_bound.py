@@ -58,6 +58,6 @@ def test_a_wide_path_is_not_told_of() -> None:
 
 def test_behind_a_narrow_path_what_more_traffic_needs_is_still_bought() -> None:
     """Nobody who waits counts, and everybody who comes does: prefill would be too small for them."""
-    outcome = linked(0.125, (300.0, 1.0), (300.0, 4.0))
+    outcome = linked(0.125, (300.0, 1.0), (300.0, 6.0))
     assert {True} == is_bound(outcome)
     assert max(counts(outcome, PREFILL)) > counts(outcome, PREFILL)[0]
