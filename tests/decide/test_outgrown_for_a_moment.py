@@ -9,6 +9,7 @@ import pytest
 
 from tests.decide.kinds import STEP, Growing, boards, grown, open_spec
 from tests.decide.test_outgrown import FEW, HOUR, MANY, PATIENCE, slower
+from weft.domain.scaling_spec import ScalingSpec
 from weft.domain.spec import ModelSpec
 
 if TYPE_CHECKING:
@@ -32,6 +33,16 @@ def test_a_node_of_its_kind_that_does_not_work_has_an_hour(trouble: str) -> None
     growing.turn(HOUR - 420.0)
     assert "H100" == growing.kind()
     growing.turn(600.0)
+    assert "A100" == growing.kind()
+
+
+def test_a_delay_of_more_than_that_hour_counts_beside_such_a_node_too() -> None:
+    late = ScalingSpec(max_replicas=100, headroom=0.0, scale_down_delay_seconds=2 * HOUR)
+    nodes = [*boards("h100", 1), *boards("a100", 6), changed_node(boards("h100", 2)[1], "cordoned")]
+    growing = slower(open_spec(FEW, late), nodes)
+    growing.turn(1.5 * HOUR)
+    assert "H100" == growing.kind()
+    growing.turn(HOUR)
     assert "A100" == growing.kind()
 
 

@@ -65,7 +65,7 @@ class Search:
             return None
         most, found = min(1.0, MORE * now) - ROUNDING, None
         for shapes in self._others():
-            part = self._part_in(shapes)
+            part = self._part_in(shapes, most)
             if part > most:
                 most, found = part, shapes
             if most >= 1.0:
@@ -86,10 +86,11 @@ class Search:
             one, other = (self._first_of_each_kind(*each) for each in known)
             yield from ((one[kind], other[kind]) for kind in one if kind in other)
 
-    def _part_in(self, shapes: _Shapes) -> float:
+    def _part_in(self, shapes: _Shapes, most: float) -> float:
         """Of what is wanted the part that these would serve, of a split that of the half that is further behind.
 
-        0 where that cannot be, or less would serve on the way there than does now.
+        0 where that cannot be, or less would serve on the way there than does now. What is not more than `most` without
+        peers is not asked beside them, which takes a look at each of them.
         """
         tried = self._planned_in(shapes, "")
         if tried is None:
@@ -98,10 +99,15 @@ class Search:
         changing = [pair for pair in pairs if _differ(*pair)]
         if not changing or not all(_serves_the_rate(*pair) and _never_serves_less(*pair) for pair in changing):
             return 0.0
-        held = self._held(pairs)
-        parts = [_part(new, count, old, self.start.now) for (new, old), count in zip(pairs, held, strict=True)]
+        if self._served_by(pairs, self._held(pairs, ())) <= most:
+            return 0.0
+        held = self._held(pairs, self._peers())
         first = [count for pair, count in zip(pairs, held, strict=True) if _differ(*pair)]
-        return min(parts) if self._can_begin(changing, first) else 0.0
+        return self._served_by(pairs, held) if self._can_begin(changing, first) else 0.0
+
+    def _served_by(self, pairs: Sequence[tuple[Turn, Turn]], held: Sequence[int]) -> float:
+        """The part that so many replicas of each serve."""
+        return min(_part(new, count, old, self.start.now) for (new, old), count in zip(pairs, held, strict=True))
 
     def _planned_in(self, shapes: _Shapes, gain: str) -> _Turns | None:
         """The turns in these shapes, with why."""
@@ -137,8 +143,8 @@ class Search:
         one = Growth(stand_in, turn.scale.desired, [], 1, 0)
         return fit([one] * max(1, math.floor(needed)), free, held_by_its_own([turn], free))
 
-    def _held(self, pairs: Sequence[tuple[Turn, Turn]]) -> list[int]:
-        """Replicas that have a place, of all that are wanted: once those of the earlier shape have left.
+    def _held(self, pairs: Sequence[tuple[Turn, Turn]], peers: Iterable[Turn]) -> list[int]:
+        """Replicas that have a place beside peers, of all that are wanted: once those of the earlier shape have left.
 
         Halves of a split are placed in step, so that none can count on what the other leaves.
         """
@@ -146,7 +152,7 @@ class Search:
         stay = [0 if _differ(new, old) else len(old.survivors.replicas) for new, old in pairs]
         missing = [max(0, just_wants(new, now) - have) for (new, _), have in zip(pairs, stay, strict=True)]
         with free.supposing():
-            self._suppose_peers_placed(free)
+            _suppose_placed(peers, free)
             if len(pairs) == 1:
                 free.suppose_gone(held_by_its_own(self.running, free))
             placed = place_in_turn([_growth(new, count) for (new, _), count in zip(pairs, missing, strict=True)], free)
@@ -162,19 +168,23 @@ class Search:
                 return False
             accounts.pay(new.planned)
         with free.supposing():
-            self._suppose_peers_placed(free)
+            _suppose_placed(self._peers(), free)
             return fit([_growth(new, 1) for new in first], free)
 
-    def _suppose_peers_placed(self, free: FreeMap) -> None:
-        """Count as taken what peers and pools of higher priority have yet to place in what they shall run."""
+    def _peers(self) -> Iterator[Turn]:
+        """Peers and pools of higher priority."""
         names, least = {turn.name for turn in self.running}, _priority(self.running)
         for turns in self.units:
-            if turns[0].name in names or _priority(turns) < least:
-                continue
-            for turn in turns:
-                there = sum(each.assignment.revision == turn.planned.revision for each in turn.survivors.replicas)
-                if turn.asked is None and there < turn.scale.desired:
-                    place_in_turn([_growth(turn, turn.scale.desired - there)], free)
+            if turns[0].name not in names and _priority(turns) >= least:
+                yield from turns
+
+
+def _suppose_placed(peers: Iterable[Turn], free: FreeMap) -> None:
+    """Count as taken what others have yet to place in what they shall run."""
+    for turn in peers:
+        there = sum(each.assignment.revision == turn.planned.revision for each in turn.survivors.replicas)
+        if turn.asked is None and there < turn.scale.desired:
+            place_in_turn([_growth(turn, turn.scale.desired - there)], free)
 
 
 def _priority(turns: _Turns) -> int:

@@ -206,21 +206,21 @@ def _paid_together(growth: Growth, unit: Sequence[Growth]) -> list[Planned]:
     return [each.planned for each in unit if each.is_empty]
 
 
-def place(growth: Growth, free: FreeMap, neighbours: Neighbours) -> Slot | Refusal:
+def place(growth: Growth, free: FreeMap, neighbours: Neighbours, *, tells: bool = True) -> Slot | Refusal:
     """What is free; else what the pool's own leaving pods still hold, and for a replacement the spares.
 
-    Pods in a place that is still held wait behind their gates until it is free.
+    Pods in a place that is still held wait behind their gates until it is free. `tells` is as in `find_slot`.
     """
     without = [Hold(node, -free.on(node), "") for node in growth.avoided]
     if without and isinstance(slot := _try(growth, growth.planned.spec.placement, free, neighbours, without), Slot):
         return slot
     placement, is_replacement = growth.planned.spec.placement, len(growth.added) < len(growth.replaced)
-    refused = found = _try(growth, placement, free, neighbours)
+    refused = found = _try(growth, placement, free, neighbours, tells=tells)
     for wish in (placement, *([replace(placement, spare_nodes_per_domain=0)] if is_replacement else [])):
         if isinstance(found, Refusal) and wish is not placement:
-            found = _try(growth, wish, free, neighbours)
+            found = _try(growth, wish, free, neighbours, tells=tells)
         if isinstance(found, Refusal) and growth.vacated(free):
-            found = _try(growth, wish, free, neighbours, growth.vacated(free))
+            found = _try(growth, wish, free, neighbours, growth.vacated(free), tells=tells)
     return refused if isinstance(found, Refusal) else found
 
 
@@ -254,22 +254,36 @@ def lacks_room_for(replicas: int, growth: Growth, free: FreeMap) -> Explanation 
     return None
 
 
-def _try(
-    growth: Growth, placement: PlacementSpec, free: FreeMap, neighbours: Neighbours, more: Sequence[Hold] = NOTHING
+def _try(  # noqa: PLR0913 - who looks, for what, where and how
+    growth: Growth,
+    placement: PlacementSpec,
+    free: FreeMap,
+    neighbours: Neighbours,
+    more: Sequence[Hold] = NOTHING,
+    *,
+    tells: bool = True,
 ) -> Slot | Refusal:
     """Look for a slot as if what is kept for the pool were free, and `more` were too.
 
     Spares among that are left alone as far as `placement` says.
     """
-    return _slot_with((*growth.spares, *growth.opened, *more), growth.planned, placement, free, neighbours)
+    holds = (*growth.spares, *growth.opened, *more)
+    return _slot_with(holds, growth.planned, placement, free, neighbours, tells=tells)
 
 
-def _slot_with(
-    holds: Sequence[Hold], planned: Planned, placement: PlacementSpec, free: FreeMap, neighbours: Neighbours
+def _slot_with(  # noqa: PLR0913 - as `find_slot` takes it
+    holds: Sequence[Hold],
+    planned: Planned,
+    placement: PlacementSpec,
+    free: FreeMap,
+    neighbours: Neighbours,
+    *,
+    tells: bool = True,
 ) -> Slot | Refusal:
     with free.supposing():
         free.suppose_gone(holds)
-        return find_slot(planned.plan.shape, placement, free, neighbours, pod_needs(planned.spec, planned.plan.shape))
+        needs = pod_needs(planned.spec, planned.plan.shape)
+        return find_slot(planned.plan.shape, placement, free, neighbours, needs, tells=tells)
 
 
 def suppose_placed(growth: Growth, slot: Slot, free: FreeMap) -> None:

@@ -228,7 +228,7 @@ def place_in_turn(growths: Sequence[Growth], free: FreeMap) -> list[int]:
     """How many each has a place for, always the one that is furthest behind, until one has none."""
     placed = [0] * len(growths)
     while (behind := _furthest_behind(growths, placed)) is not None:
-        found = place(growths[behind], free, ALONE)
+        found = place(growths[behind], free, ALONE, tells=False)
         if not isinstance(found, Slot):
             break
         suppose_placed(growths[behind], found, free)
@@ -256,7 +256,7 @@ def fit(growths: Iterable[Growth], free: FreeMap, more: Sequence[Hold] = NOTHING
     with free.supposing():
         free.suppose_gone(more)
         for growth in growths:
-            found = place(growth, free, ALONE)
+            found = place(growth, free, ALONE, tells=False)
             if not isinstance(found, Slot):
                 return False
             suppose_placed(growth, found, free)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from weft.decide.course import Course, Turn
     from weft.decide.setting_out import Start
+    from weft.domain.fabric import FabricNode
     from weft.placement import FreeMap, Hold
 
     _Turns = Sequence[Turn]
@@ -71,9 +72,10 @@ def where_more_have_a_place(
 
     One in each pass: the next one sees what is left.
     """
+    soon = _left_soon(units, start)
     for turns in short:
         try:
-            found = _elsewhere(turns, units, start)
+            found = _elsewhere(turns, units, start, soon)
         except Exception as error:
             raise stumbled(error, *(turn.planned.pool for turn in turns)) from error
         if found is not None:
@@ -81,12 +83,15 @@ def where_more_have_a_place(
     return units
 
 
-def _elsewhere(turns: _Turns, units: Sequence[_Turns], start: Start) -> _Turns | None:
-    """The same pools in the shapes in which most is served; None where that is not clearly more than now."""
+def _elsewhere(turns: _Turns, units: Sequence[_Turns], start: Start, soon: Sequence[Hold]) -> _Turns | None:
+    """The same pools in the shapes in which most is served; None where that is not clearly more than now.
+
+    `soon` is what others leave within the hour.
+    """
     running = kept_for_want_of_room(turns, start, start.replan) if changes_shape(turns) else turns
     if changes_shape(running) or not all(_may_change(turn, start) for turn in running):
         return None
-    if not any(_has_outgrown(turn, units, start) for turn in running):
+    if not any(_has_outgrown(turn, start, soon) for turn in running):
         return None
     lasted = max(_patience_seconds(turn, start.free) for turn in running)
     return Search(running, start, units, seconds(lasted)).best()
@@ -139,7 +144,7 @@ _MAY_CHANGE = (
 )
 
 
-def _has_outgrown(turn: Turn, units: Iterable[_Turns], start: Start) -> bool:
+def _has_outgrown(turn: Turn, start: Start, soon: Sequence[Hold]) -> bool:
     """Whether it lacks places for longer than a peak or a fault lasts, and more of them than it had within the hour."""
     since, most = turn.memory.short, turn.planned.pool.status.placed_replicas
     wants = just_wants(turn, start.now)
@@ -148,7 +153,7 @@ def _has_outgrown(turn: Turn, units: Iterable[_Turns], start: Start) -> bool:
     if most is None or max(most, len(turn.survivors.replicas)) >= wants:
         return False
     one_more = Growth(turn.planned, turn.scale.desired, [], 1, 0)
-    return not fit([one_more], start.free, _left_soon(units, start))
+    return not fit([one_more], start.free, soon)
 
 
 def _left_soon(units: Iterable[_Turns], start: Start) -> list[Hold]:
@@ -166,16 +171,23 @@ def _left_soon(units: Iterable[_Turns], start: Start) -> list[Hold]:
 
 def _patience_seconds(turn: Turn, free: FreeMap) -> float:
     """How long it waits for load to fall or for nodes of its kind: those that come, or those that do not work now."""
-    if _some_of_its_kind_are_away(turn, free):
-        return MENDED_SECONDS
-    return max(PATIENCE_SECONDS, turn.planned.spec.scaling.scale_down_delay_seconds)
+    least = MENDED_SECONDS if _some_of_its_kind_are_away(turn, free) else PATIENCE_SECONDS
+    return max(least, turn.planned.spec.scaling.scale_down_delay_seconds)
 
 
 def _some_of_its_kind_are_away(turn: Turn, free: FreeMap) -> bool:
     """Whether a node of the kind that it has takes nothing now, or shows fewer devices than it should."""
     kind, placement = turn.planned.plan.shape.accelerator, turn.planned.spec.placement
-    return any(
-        node.impaired is not None or (node.unusable is not None and node.unusable.reason not in _NEVER_THERE)
-        for node in free.fabric.nodes().values()
-        if node.accelerator == kind and is_selected(node, placement) is None
-    )
+    return any(node.accelerator == kind and is_selected(node, placement) is None for node in _away(free))
+
+
+def _away(free: FreeMap) -> tuple[FabricNode, ...]:
+    """Nodes that take nothing now, or show fewer devices than they should: looked for once in a pass, not by each."""
+    if "away" not in free.eligible:
+        free.eligible["away"] = tuple(filter(_is_away, free.fabric.nodes().values()))
+    found: tuple[FabricNode, ...] = free.eligible["away"]
+    return found
+
+
+def _is_away(node: FabricNode) -> bool:
+    return node.impaired is not None or (node.unusable is not None and node.unusable.reason not in _NEVER_THERE)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from weft.domain.reasons import Explanation, Reason
 from weft.domain.spec import DomainRule
 from weft.placement.names import natural
 from weft.placement.nearness import path_of
@@ -18,7 +19,6 @@ from weft.placement.tally import NO_WISHES, Group, Wishes, crowding, crowding_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from weft.domain.reasons import Explanation
     from weft.domain.shape import Shape
     from weft.domain.spec import Pairs, PlacementSpec
     from weft.placement.freemap import FreeMap
@@ -57,13 +57,23 @@ class Refusal:
     domains: tuple[tuple[str, Explanation], ...]
 
 
-def find_slot(
-    shape: Shape, placement: PlacementSpec, free: FreeMap, neighbours: Neighbours = ALONE, needs: Pairs = ()
+# What is told to who only asks whether there is a slot: the reasons of all domains take many times as long to find.
+NOBODY_ASKED = Refusal(Explanation(Reason.NoSlot, ""), ())
+
+
+def find_slot(  # noqa: PLR0913 - what is looked for, where, and how
+    shape: Shape,
+    placement: PlacementSpec,
+    free: FreeMap,
+    neighbours: Neighbours = ALONE,
+    needs: Pairs = (),
+    *,
+    tells: bool = True,
 ) -> Slot | Refusal:
     """Nodes for one replica of `shape`, or why there are none. Promises nothing: the caller reserves.
 
     Pipeline stages share a domain unless `placement.domain` is Preferred; a stage itself never leaves one. `needs`
-    is what each pod asks for beside accelerators.
+    is what each pod asks for beside accelerators. One that `tells` not is worth it where nobody reads why.
     """
     whole = find_whole(shape, placement, free, neighbours, needs)
     if whole is not None:
@@ -72,6 +82,8 @@ def find_slot(
     seen, refusal = free.refusals.get(asked, (-1, None))
     if isinstance(refusal, Refusal) and seen == now:
         return refusal
+    if not tells and not _may_spread(shape, placement):
+        return NOBODY_ASKED
     found = _in_stages_or_not(shape, placement, free, needs)
     if isinstance(found, Refusal):
         free.refusals[asked] = now, found
@@ -80,12 +92,17 @@ def find_slot(
 
 def _in_stages_or_not(shape: Shape, placement: PlacementSpec, free: FreeMap, needs: Pairs) -> Slot | Refusal:
     rooms = rooms_for(shape, placement, free, needs)
-    if shape.pipeline_parallel > 1 and shape.pods > 1 and placement.domain is DomainRule.Preferred:
+    if _may_spread(shape, placement):
         stage = Group(max(1, shape.domain_group_gpus // shape.gpus_per_pod), shape.gpus_per_pod)
         nodes = _stages_over_domains(rooms, stage, shape.pods // stage.pods, free)
         if nodes is not None:
             return Slot(nodes)
     return Refusal(*refuse(shape, rooms, free, placement.domain))
+
+
+def _may_spread(shape: Shape, placement: PlacementSpec) -> bool:
+    """Whether pipeline stages of one replica may be in several domains."""
+    return shape.pipeline_parallel > 1 and shape.pods > 1 and placement.domain is DomainRule.Preferred
 
 
 def find_whole(
