@@ -173,6 +173,20 @@ def test_a_count_that_somebody_writes_is_one_of_replicas() -> None:
         assert kind == growing.kind(), count
 
 
+def test_replicas_that_serve_on_in_the_shape_before_are_not_taken_for_vanished() -> None:
+    """Eight H100 are too few for what is wanted, so that L40S serve beside them when the hour is over."""
+    nodes = [*boards("l40s", 1), *boards("h100", 1)]
+    world = World.of(nodes, pool("chat", open_spec(5.0, external(8, 60))))
+    world.turn(20, 10.0)
+    world.edit("chat", open_spec(5.0, external(20, 60)))
+    growing = Growing(world, {})
+    growing.turn(PATIENCE + 300.0)
+    assert {"l40s": 8, "h100": 8} == growing.where()
+    for _ in range(round(HOUR / 60.0)):
+        world.turn(1, 60.0)
+        assert "True" == world.condition("chat", "Planned")[0]
+
+
 def test_a_rollout_that_may_do_with_fewer_than_serve_now_does_not_begin() -> None:
     """Of forty A100 twenty may be away, and those serve less than the eight H100 that would make room for them."""
     away = RolloutSpec(max_unavailable=0.5)

@@ -43,13 +43,18 @@ def vanished_under(
     """What is out of sight of a pool that would leave this shape, though it serves in it and its spec allows it."""
     if planned.plan.shape == shape or not allows(planned.spec, shape):
         return None
-    serving = [each for each in roll.replicas(planned.pool) if each.ready]
-    what = next(filter(None, (_not_seen(each, shape, roll, fabric) for each in serving)), None)
+    what = next(filter(None, (_not_seen(each, shape, roll, fabric) for each in _in_it(planned.pool, roll))), None)
     if what is None:
         return None
     since = roll.now if memory is None or memory.vanished is None else min(roll.now, memory.vanished)
     told = Explanation(Reason.NoAccelerator, f"{what}; its shape is kept unless that lasts for {VANISHED_SECONDS:g} s")
     return Vanished(since, told if roll.now - since < VANISHED_SECONDS else None)
+
+
+def _in_it(pool: PoolRecord, roll: Roll) -> list[AssignedReplica]:
+    """Replicas that serve in the shape of the status: where some have its revision, others may be of another kind."""
+    serving = [each for each in roll.replicas(pool) if each.ready]
+    return [each for each in serving if each.assignment.revision == pool.status.revision] or serving
 
 
 def remembered_since(
