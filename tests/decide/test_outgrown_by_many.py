@@ -41,3 +41,19 @@ def test_work_grows_with_the_pools_that_are_short_and_no_faster(idle: int) -> No
         counted(partial(decide, short_of_places(pools, idle).snapshot(), load()))[1] for pools in (SMALL, LARGE)
     )
     assert many <= 2.1 * few
+
+
+def test_no_more_wait_for_what_another_one_leaves_than_have_a_place_there() -> None:
+    """Of six on three boards one leaves four GPUs: four of the others wait for these, and the fifth goes as well."""
+    names = [f"p-{index}" for index in range(6)]
+    nodes = [*boards("l40s", 3), *boards("a100", 5)]
+    world = World.of(nodes, *(pool(name, open_spec(5.0, external(4))) for name in names))
+    world.turn(8, 10.0)
+    for name in names:
+        world.edit(name, open_spec(5.0, external(6)))
+    world.turn(3, 10.0)
+    world.turn(60, 10.0)
+    plans = [plan for name in names if (plan := world.status(name).plan) is not None]
+    assert ["A100", "A100", *["L40S"] * 4] == sorted(plan.shape.accelerator for plan in plans)
+    world.turn(24, 10.0)
+    assert [6] * 6 == [world.serving(name) for name in names]

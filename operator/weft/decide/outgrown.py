@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weft.decide.elsewhere import Search, just_wants
-from weft.decide.growth import Growth
-from weft.decide.holes import changes_shape, fit, kept_for_want_of_room
+from weft.decide.growth import Growth, place
+from weft.decide.holes import changes_shape, kept_for_want_of_room
 from weft.decide.planning import left_lately
 from weft.decide.promises import held_by
 from weft.decide.weighing import PATIENCE_SECONDS
@@ -19,7 +19,7 @@ from weft.domain.figures import seconds
 from weft.domain.reasons import Reason
 from weft.domain.spec import RolloutStrategy
 from weft.domain.stumbling import stumbled
-from weft.placement import is_selected
+from weft.placement import ALONE, Slot, is_selected
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -83,10 +83,10 @@ def where_more_have_a_place(
     return units
 
 
-def _elsewhere(turns: _Turns, units: Sequence[_Turns], start: Start, soon: Sequence[Hold]) -> _Turns | None:
+def _elsewhere(turns: _Turns, units: Sequence[_Turns], start: Start, soon: list[Hold]) -> _Turns | None:
     """The same pools in the shapes in which most is served; None where that is not clearly more than now.
 
-    `soon` is what others leave within the hour.
+    `soon` is what others leave within the hour, less what those before wait for.
     """
     running = kept_for_want_of_room(turns, start, start.replan) if changes_shape(turns) else turns
     if changes_shape(running) or not all(_may_change(turn, start) for turn in running):
@@ -144,7 +144,7 @@ _MAY_CHANGE = (
 )
 
 
-def _has_outgrown(turn: Turn, start: Start, soon: Sequence[Hold]) -> bool:
+def _has_outgrown(turn: Turn, start: Start, soon: list[Hold]) -> bool:
     """Whether it lacks places for longer than a peak or a fault lasts, and more of them than it had within the hour."""
     since, most = turn.memory.short, turn.planned.pool.status.placed_replicas
     wants = just_wants(turn, start.now)
@@ -152,8 +152,23 @@ def _has_outgrown(turn: Turn, start: Start, soon: Sequence[Hold]) -> bool:
         return False
     if most is None or max(most, len(turn.survivors.replicas)) >= wants:
         return False
-    one_more = Growth(turn.planned, turn.scale.desired, [], 1, 0)
-    return not fit([one_more], start.free, soon)
+    return not _waits_for_one_of(soon, turn, start.free)
+
+
+def _waits_for_one_of(soon: list[Hold], turn: Turn, free: FreeMap) -> bool:
+    """Whether it has a place in what others leave soon, which is nobody else's then."""
+    with free.supposing():
+        free.suppose_gone(soon)
+        found = place(Growth(turn.planned, turn.scale.desired, [], 1, 0), free, ALONE, tells=False)
+    if not isinstance(found, Slot):
+        return False
+    for node in found.nodes:
+        needed = turn.planned.plan.shape.gpus_per_pod
+        for hold in [each for each in soon if each.node == node]:
+            if needed > 0:
+                soon.remove(hold)
+                needed -= hold.gpus
+    return True
 
 
 def _left_soon(units: Iterable[_Turns], start: Start) -> list[Hold]:
