@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,6 +12,9 @@ from weft.cli import options
 from weft.cli.commands import Commands
 from weft.cli.failure import ANSWER_IS_NO, CommandFailure
 from weft.cli.terminal import Format, show, working, write
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 app = typer.Typer(
     cls=Commands,
@@ -127,6 +130,20 @@ def _refuse_to_read_twice(*inputs: str | None) -> None:
         raise CommandFailure("standard input can be read once: put the rest into files")
 
 
+def _refuse_unclear_requests(
+    files: Sequence[str] | None, traces: Sequence[str], prometheus: str | None, hours: float | None
+) -> None:
+    """Requests are those of traces or those that a Prometheus counted, of the resources of files."""
+    if traces and prometheus is not None:
+        raise CommandFailure("--trace and --from-prometheus both say what is asked: leave one")
+    if not files or not (traces or prometheus is not None):
+        raise CommandFailure(
+            "give --file with a resource, and the requests that it is asked with --trace or with --from-prometheus"
+        )
+    if hours is not None and prometheus is None:
+        raise CommandFailure("--hours are the last ones of --from-prometheus: a --trace is as long as it says itself")
+
+
 @app.command()
 def simulate(  # noqa: PLR0913 - one option a wish, as on every command line
     files: options.Files = None,
@@ -161,15 +178,8 @@ def simulate(  # noqa: PLR0913 - one option a wish, as on every command line
     from weft.cli.asking import documents_of
 
     traces = tuple(trace or ())
-    if traces and from_prometheus is not None:
-        raise CommandFailure("--trace and --from-prometheus both say what is asked: leave one")
-    if not files or not (traces or from_prometheus is not None):
-        raise CommandFailure(
-            "give --file with a resource, and the requests that it is asked with --trace or with --from-prometheus"
-        )
-    if hours is not None and from_prometheus is None:
-        raise CommandFailure("--hours are the last ones of --from-prometheus: a --trace is as long as it says itself")
-    _refuse_to_read_twice(*files, fabric, *(each.rpartition("=")[2] for each in traces))
+    _refuse_unclear_requests(files, traces, from_prometheus, hours)
+    _refuse_to_read_twice(*(files or ()), fabric, *(each.rpartition("=")[2] for each in traces))
     from weft.cli.simulate_command import SimulateOptions, run_simulate
     from weft.cli.simulating import Clients, Wishes
 
@@ -187,7 +197,7 @@ def simulate(  # noqa: PLR0913 - one option a wish, as on every command line
         clients=Clients(front, patience, retries),
         blind=tuple(blind or ()),
     )
-    documents = documents_of(tuple(files), None)
+    documents = documents_of(tuple(files or ()), None)
     world = _world(fabric, None, imagine=True)
     run_simulate(SimulateOptions(tuple(policy or ()), form, html), wishes, documents, world)
 

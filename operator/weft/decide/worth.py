@@ -1,6 +1,6 @@
 """What replicas of an earlier shape count for beside those of the planned one: their GPUs (ADR 0071).
 
-What they serve, where it had too few places (ADR 0093). Where `maxGPUs` pays for none of the
+What they serve counts instead where that shape had too few places (ADR 0093). Where `maxGPUs` pays for none of the
 planned shape, those that it pays for stay, and nothing comes.
 """
 

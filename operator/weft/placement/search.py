@@ -73,7 +73,7 @@ def find_slot(  # noqa: PLR0913 - what is looked for, where, and how
     """Nodes for one replica of `shape`, or why there are none. Promises nothing: the caller reserves.
 
     Pipeline stages share a domain unless `placement.domain` is Preferred; a stage itself never leaves one. `needs`
-    is what each pod asks for beside accelerators. One that `tells` not is worth it where nobody reads why.
+    is what each pod asks for beside accelerators. Where nobody reads why there is none, `tells` is False.
     """
     whole = find_whole(shape, placement, free, neighbours, needs)
     if whole is not None:
