@@ -110,7 +110,7 @@ class OddClock:
         return web.json_response(told, status=answer.status)
 
     def _stamped(self, result: list[Any]) -> list[Any]:
-        if result and isinstance(result[0], float):  # time()
+        if result and not isinstance(result[0], dict):  # time(), an integer in every thousandth answer
             return [result[0] + self.error, str(float(result[1]) + self.error)]
         return [{**series, "values": [[at + self.error, value] for at, value in series["values"]]} for series in result]
 
