@@ -8,6 +8,7 @@ Prometheus are 20 looks.
 from __future__ import annotations
 
 import asyncio
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -130,6 +131,11 @@ class WatchedPool:
             if true():
                 return
         raise AssertionError(f"not within {PATIENCE_LOOKS} looks: {self.reason}, {self.seen}")
+
+    async def look_for_a_window(self) -> None:
+        """Look until nothing that was scraped before now is in the window any more."""
+        end = time.monotonic() + WINDOW_SECONDS
+        await self.look_until(lambda: time.monotonic() > end)
 
     async def settle(self) -> None:
         """Look until Prometheus has told of every engine for a window."""
