@@ -4,9 +4,9 @@ A pass is `compose` from top to bottom, and its steps are `steps`. In the order 
 
 Learn. `outliers`: who does worse than its siblings. `learning`: what latencies teach the performance model.
 Plan. `planning`: the shape of every pool, and what one replica serves. `pairs`: of both halves of a split together.
-    `alternatives`: what else they could run. `left_shapes`: which shape they left last. `support`: what this version
-    refuses. `vanished`: whose GPUs are out of sight. `order`: who belongs together, and who comes first. `stage`: all
-    that was looked up before anybody has a turn.
+    `alternatives`: what else they could run. `left_shapes`: which shape they left last. `kept_shapes`: how long they
+    keep the one they have since. `support`: what this version refuses. `vanished`: whose GPUs are out of sight.
+    `order`: who belongs together, and who comes first. `stage`: all that was looked up before anybody has a turn.
 Judge what is there. `standing`: replicas as their pods tell. `survivors`: who of them stays. `health`: why others are
     lost. `ending`: why an engine ended. `silence`: whose node does not answer. `succession`: who waits for GPUs that
     its own pool leaves. `promises`: what is free beside all that was promised.

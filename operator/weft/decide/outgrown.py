@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from weft.decide.elsewhere import Search, just_wants
 from weft.decide.growth import Growth, place
 from weft.decide.holes import changes_shape, kept_for_want_of_room
-from weft.decide.planning import left_lately
+from weft.decide.kept_shapes import left_lately
 from weft.decide.promises import held_by
 from weft.decide.weighing import PATIENCE_SECONDS
 from weft.domain.figures import seconds

@@ -5,17 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from weft.decide.planning import (
-    Facts,
-    allows,
-    kept_engine,
-    left_lately,
-    plan_as,
-    planned_as,
-    request_as,
-    shape_request,
-    stays_in_its_shape,
-)
+from weft.decide.kept_shapes import left_lately, stays_in_its_shape
+from weft.decide.planning import Facts, allows, kept_engine, plan_as, planned_as, request_as, shape_request
 from weft.decide.racks import no_domain_for
 from weft.decide.support import (
     refuse_a_front_of_pairs,

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from weft.decide.kept_shapes import left_lately, stays_in_its_shape
 from weft.decide.support import refuse_a_half_alone_over_nvlink, refuse_unsupported, refuse_what_the_engine_cannot
 from weft.domain.calibration import Subject
 from weft.domain.changed import changed
@@ -27,7 +28,6 @@ from weft.shaping import (
     refuse_lengths,
     resolve_architecture,
     what_matters,
-    wish_of,
 )
 
 if TYPE_CHECKING:
@@ -43,8 +43,6 @@ if TYPE_CHECKING:
 
 # Predictions that moved by less are the same: the persisted plan stays, and nothing is written.
 NOTABLE_CHANGE = 0.05
-# A new shape costs a start of every replica: what has one does not change it again within this time to save GPUs.
-SHAPE_STAYS_SECONDS = 3600.0
 # Of one NVLink domain: a node that tells of more is wrong, and shapes of every size up to that are looked at.
 MOST_GPUS = 4096
 
@@ -312,26 +310,6 @@ def shape_request(spec: PoolSpec, facts: Facts, incumbent: Plan | None, engine: 
         incumbent=incumbent,
         engine=engine,
     )
-
-
-def left_lately(left: LeftShape | None, now: float) -> LeftShape | None:
-    """The shape, unless it was left an hour ago or more."""
-    return left if left is not None and 0 <= now - left.at < SHAPE_STAYS_SECONDS else None
-
-
-def changes_in_seconds(left: LeftShape, now: float) -> float | None:
-    """When a pool that left a shape may leave the one it has to save GPUs, None once it may."""
-    return None if left_lately(left, now) is None else left.at + SHAPE_STAYS_SECONDS - now
-
-
-def stays_in_its_shape(spec: PoolSpec, before: Plan | None, left: LeftShape | None) -> bool:
-    """Whether a pool that `left` a shape within the hour keeps the one it has now, for all that others would save.
-
-    Not where its spec wishes for something else since, or where it has a smaller one for want of room.
-    """
-    if left is None or before is None or before.verdict.reason is Reason.HolesTooSmall:
-        return False
-    return left.wish == wish_of(spec)
 
 
 def _kept_or_new(before: Plan | None, chosen: Plan) -> Plan:

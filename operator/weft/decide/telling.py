@@ -14,12 +14,12 @@ from weft.decide.budgets import PROMISED_SECONDS
 from weft.decide.course import Outcome
 from weft.decide.forecasts import start_up_now
 from weft.decide.judged import seen_of, targets_of
+from weft.decide.kept_shapes import changes_in_seconds
 from weft.decide.left_shapes import shape_left
 from weft.decide.network import network_bound
 from weft.decide.outgrown import lacks_places_since, looks_for_others_in_seconds
 from weft.decide.outliers import outlier_events, outliers_after, transfers_failing
 from weft.decide.places import most_placed, places_after
-from weft.decide.planning import changes_in_seconds
 from weft.decide.rollout import serving
 from weft.decide.succession import tries_again_after_seconds
 from weft.decide.telling_places import (
