@@ -6,7 +6,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from weft.control.traffic_gauges import TrafficGauges
 from weft.domain.snapshot import Caveat, PoolObservation
-from weft.domain.start_up import Start
+from weft.domain.start_up import MeasuredStart
 
 SEEN = PoolObservation(
     expected=1,
@@ -24,7 +24,11 @@ SEEN = PoolObservation(
     arrival_seconds=10.0,
     arrivals_at_front=True,
     caveats=(Caveat("the engine does not show x"),),
-    starts=(Start(3, (2, 300, 0, 20, 30)), Start(4, (2, 5, 0, 21, 30)), Start(5, (3, 5, 0, 22, 30))),
+    starts=(
+        MeasuredStart(3, (2, 300, 0, 20, 30)),
+        MeasuredStart(4, (2, 5, 0, 21, 30)),
+        MeasuredStart(5, (3, 5, 0, 22, 30)),
+    ),
 )
 
 

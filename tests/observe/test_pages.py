@@ -12,7 +12,7 @@ from tests.observe.fake_prometheus import FakePrometheus
 from tests.observe.pages import APART_SECONDS, observed, pages, said, scraped, target
 from tests.observe.test_odd_pages import without
 from weft.domain.shape import EngineName
-from weft.domain.start_up import Start
+from weft.domain.start_up import MeasuredStart
 from weft.engines import series_for
 from weft.observe.exposition import parse
 from weft.observe.history import History
@@ -210,7 +210,7 @@ async def test_a_start_of_no_time_was_not_told() -> None:
     assert "sglang:engine_startup_time" in pages("sglang-0.5.15")[1]
     (pod,) = (await observed(series, *pages("sglang-0.5.15"))).pods
     assert pod.startup_seconds is None
-    by_conditions = replace(target(series, startup_seconds=75.0), start=Start(4, (3, 0, 0, 0, 72)))
+    by_conditions = replace(target(series, startup_seconds=75.0), start=MeasuredStart(4, (3, 0, 0, 0, 72)))
     texts = {"a": pages("sglang-0.5.15")}
     (known,) = observe_pool((by_conditions,), await scraped((by_conditions,), texts)).pods
     assert (known.startup_seconds, known.start) == (75.0, by_conditions.start)

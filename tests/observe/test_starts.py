@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weft.domain.cluster import PodIdentity
-from weft.domain.start_up import Start
+from weft.domain.start_up import MeasuredStart
 from weft.observe.starts import read_start, startup_seconds, with_weights
 
 Json = dict[str, Any]
@@ -47,7 +47,7 @@ def whole(ready: str = "True", restarts: int = 0) -> Json:
 
 
 def test_each_phase_that_kubernetes_shows_is_told_apart() -> None:
-    assert read_start(whole(), WHO) == Start(4, (3, 280, 60, 0, 47))
+    assert read_start(whole(), WHO) == MeasuredStart(4, (3, 280, 60, 0, 47))
 
 
 @pytest.mark.parametrize("failed", [whole(ready="False"), whole(restarts=1), {}, {"conditions": whole()["conditions"]}])
@@ -59,7 +59,7 @@ def test_a_start_that_failed_half_way_is_none(failed: Json) -> None:
 def test_what_an_engine_says_of_its_weights_is_a_part_of_what_it_did(
     told: float | None, phases: tuple[int, int]
 ) -> None:
-    assert with_weights(Start(4, (3, 280, 60, 0, 47)), told).phases[3:] == phases
+    assert with_weights(MeasuredStart(4, (3, 280, 60, 0, 47)), told).phases[3:] == phases
 
 
 @given(st.lists(st.integers(0, 3599), min_size=6, max_size=6))

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.scaling.test_packing import LEARNT, NEW
-from weft.domain.start_up import KEPT_STARTS, PHASES, Start, usual_phases
+from weft.domain.start_up import KEPT_STARTS, PHASES, MeasuredStart, usual_phases
 from weft.scaling.forecast import MOST_STARTUP_SECONDS, horizon_of
 from weft.scaling.packing import packed, unpacked
 from weft.scaling.starts import with_starts
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 PULLED, THERE = (2, 300, 0, 40, 60), (2, 3, 0, 40, 60)
 SECONDS = st.integers(0, 9000)
 STARTS = st.lists(st.tuples(*(SECONDS for _ in PHASES)), max_size=12).map(
-    lambda each: tuple([Start(number, phases) for number, phases in enumerate(each)])
+    lambda each: tuple([MeasuredStart(number, phases) for number, phases in enumerate(each)])
 )
 
 
@@ -29,7 +29,7 @@ def after(*phases: tuple[int, int, int, int, int]) -> ForecastState:
     """One start after the other, each seen in the pass after it."""
     state = LEARNT
     for number, each in enumerate(phases):
-        state = with_starts(state, (Start(number, each),))
+        state = with_starts(state, (MeasuredStart(number, each),))
     return state
 
 
@@ -50,17 +50,17 @@ def test_slow_phases_of_different_starts_do_not_add_up_by_chance() -> None:
 
 def test_a_start_counts_once_though_its_replica_is_unready_for_an_hour() -> None:
     state = after(THERE, THERE, THERE)
-    again = tuple([Start(number, (2, 3, 0, 40, 3600)) for number in range(3)])
+    again = tuple([MeasuredStart(number, (2, 3, 0, 40, 3600)) for number in range(3)])
     assert with_starts(state, again) is state
 
 
 def test_a_replica_that_is_older_than_all_that_are_kept_does_not_come_back() -> None:
     state = after(*[THERE] * (KEPT_STARTS + 1))
-    assert with_starts(state, (Start(0, PULLED),)) is state
+    assert with_starts(state, (MeasuredStart(0, PULLED),)) is state
 
 
 @given(STARTS)
-def test_the_last_starts_are_kept_and_their_usual_phases_are_the_horizon(starts: tuple[Start, ...]) -> None:
+def test_the_last_starts_are_kept_and_their_usual_phases_are_the_horizon(starts: tuple[MeasuredStart, ...]) -> None:
     state = with_starts(LEARNT, starts)
     assert state.starts == starts[-KEPT_STARTS:]
     if starts:
@@ -68,13 +68,13 @@ def test_the_last_starts_are_kept_and_their_usual_phases_are_the_horizon(starts:
 
 
 @given(STARTS)
-def test_no_phase_is_longer_than_it_was_in_some_start(starts: tuple[Start, ...]) -> None:
+def test_no_phase_is_longer_than_it_was_in_some_start(starts: tuple[MeasuredStart, ...]) -> None:
     for usual, each in zip(usual_phases(starts), zip(*(start.phases for start in starts), strict=True), strict=True):
         assert usual in each
 
 
 @given(STARTS)
-def test_starts_are_read_back(starts: tuple[Start, ...]) -> None:
+def test_starts_are_read_back(starts: tuple[MeasuredStart, ...]) -> None:
     state = with_starts(LEARNT, starts)
     again = unpacked(packed(state))
     assert again is not None
@@ -91,7 +91,7 @@ def test_text_from_before_starts_were_kept_is_still_read() -> None:
 
 
 @given(STARTS)
-def test_text_from_before_the_most_that_came_was_kept_is_still_read(starts: tuple[Start, ...]) -> None:
+def test_text_from_before_the_most_that_came_was_kept_is_still_read(starts: tuple[MeasuredStart, ...]) -> None:
     """It is taken to be what came last; of a new pool it is what is written last."""
     state = with_starts(LEARNT, starts)
     text = packed(state)
@@ -105,5 +105,5 @@ def test_text_from_before_the_most_that_came_was_kept_is_still_read(starts: tupl
 
 
 def test_text_with_a_replica_twice_is_as_if_nothing_was_known() -> None:
-    twice = replace(LEARNT, starts=(Start(1, THERE), Start(1, THERE)))
+    twice = replace(LEARNT, starts=(MeasuredStart(1, THERE), MeasuredStart(1, THERE)))
     assert unpacked(packed(twice)) is None

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.twin.serving_cases import CHAT, SPEED, SPLIT, poisson, serving, trace
 from weft.domain.shape import EngineName
-from weft.domain.start_up import Start
+from weft.domain.start_up import MeasuredStart
 from weft.engines import FRONTS, series_for
 from weft.observe import arithmetic
 from weft.observe.direct import DirectSource
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from weft.twin.serving import Route, Serving
 
 SERIES = series_for(EngineName.VLLM, "0.21.0")
-STARTED = Start(7, (0, 12, 0, 0, 21))
+STARTED = MeasuredStart(7, (0, 12, 0, 0, 21))
 GAP = (210.0, 330.0)
 
 
@@ -58,7 +58,7 @@ class Pages:
         return observe_pool(targets, self._source.windows(), [target("front")])
 
 
-def target(name: str, start: Start | None = None) -> EngineTarget:
+def target(name: str, start: MeasuredStart | None = None) -> EngineTarget:
     place = (name, "default", name, "127.0.0.1", 8000, "/metrics", ())
     return EngineTarget(*place, None if start is None else 33.0, start=start, series=SERIES)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from weft.domain.spec import Pairs
-    from weft.domain.start_up import Start
+    from weft.domain.start_up import MeasuredStart
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ class PodRecord:
     loading: float | None = None
     download: Download | None = None
     servers: int | None = None  # API servers, on as many consecutive ports, where its pod tells
-    start: Start | None = None  # of what those seconds were made, where containers tell
+    start: MeasuredStart | None = None  # of what those seconds were made, where containers tell
 
     @property
     def rank(self) -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from weft.domain.made_often import made_often
 
 if TYPE_CHECKING:
-    from weft.domain.start_up import Start
+    from weft.domain.start_up import MeasuredStart
 
 
 @made_often
@@ -82,7 +82,7 @@ class ForecastState:
     foretold: tuple[float, float] = (0.0, 0.0)
     led: tuple[float, float] = (0.0, 0.0)
     costs: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    starts: tuple[Start, ...] = ()
+    starts: tuple[MeasuredStart, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from weft.domain.quotas import QuotaRecord
     from weft.domain.reasons import Explanation
     from weft.domain.spec import PoolSpec, RouterKind, SplitSpec
-    from weft.domain.start_up import Start
+    from weft.domain.start_up import MeasuredStart
     from weft.domain.status import Condition, PoolStatus, SplitStatus
     from weft.domain.workload import Role
 
@@ -153,7 +153,7 @@ class PodObservation:
     transfer_seconds: float | None = None
     waiting_for_kv: float | None = None
     startup_seconds: float | None = None
-    start: Start | None = None
+    start: MeasuredStart | None = None
     transfers_done: float | None = None
     transfers_failed: float | None = None
     requests_done: float | None = None
@@ -208,7 +208,7 @@ class PoolObservation:
     unresolved: tuple[tuple[str, int], ...] = ()
     caveats: tuple[Caveat, ...] = ()
     transfers: tuple[tuple[int, float], ...] = ()
-    starts: tuple[Start, ...] = ()
+    starts: tuple[MeasuredStart, ...] = ()
     heard: tuple[tuple[str, float], ...] = ()
 
     def silent_seconds(self, pod: str) -> float:

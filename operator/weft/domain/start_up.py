@@ -21,14 +21,17 @@ LONGEST_PHASE_SECONDS = 36_000  # more is a pod that was unready for a while
 
 @made_often
 @dataclass(frozen=True, slots=True)
-class Start:
-    """Whole seconds of each of `PHASES` that a replica took which got ready; ids of replicas of a pool only grow."""
+class MeasuredStart:
+    """How long a replica took that got ready: whole seconds of each of `PHASES`.
+
+    `replica` is its id, which tells starts apart: ids of replicas of a pool only grow.
+    """
 
     replica: int
     phases: tuple[int, int, int, int, int]
 
 
-def usual_phases(starts: Iterable[Start]) -> tuple[int, ...]:
+def usual_phases(starts: Iterable[MeasuredStart]) -> tuple[int, ...]:
     """What each phase takes in a usual start: the upper median of each; nothing of no starts."""
     return tuple([sorted(each)[len(each) // 2] for each in zip(*(start.phases for start in starts), strict=True)])
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from weft.domain.snapshot import Buckets
-    from weft.domain.start_up import Start
+    from weft.domain.start_up import MeasuredStart
     from weft.engines.series import EngineSeries
 
 Labels = tuple[tuple[str, str], ...]
@@ -55,7 +55,7 @@ class Target:
     scraped: bool = True
     shares_pod: bool = False
     pages: tuple[Target, ...] = ()
-    start: Start | None = None  # as the pod's conditions and containers tell it
+    start: MeasuredStart | None = None  # as the pod's conditions and containers tell it
 
     @property
     def url(self) -> str:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from weft.domain.snapshot import Buckets, Caveat
-    from weft.domain.start_up import Start
+    from weft.domain.start_up import MeasuredStart
     from weft.observe.arriving import Arrived
     from weft.observe.history import EngineTarget, History, Target
 
@@ -300,7 +300,7 @@ def _startup(target: Target, window: Window) -> float | None:
     return _lasted(window, window.series.startup) if told is None else told
 
 
-def _start(target: Target, window: Window) -> Start | None:
+def _start(target: Target, window: Window) -> MeasuredStart | None:
     """With what the engine itself says of its weights."""
     return target.start and with_weights(target.start, _lasted(window, window.series.loading))
 
@@ -310,7 +310,7 @@ def _lasted(window: Window, name: str | None) -> float | None:
     return _mean(tuple([seconds for seconds in window.gauge(name) if seconds > 0.0]))
 
 
-def _last_starts(pods: Iterable[PodObservation]) -> tuple[Start, ...]:
+def _last_starts(pods: Iterable[PodObservation]) -> tuple[MeasuredStart, ...]:
     known = [pod.start for pod in pods if pod.start is not None]
     return tuple(sorted(known, key=attrgetter("replica"))[-KEPT_STARTS:])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from weft.domain.start_up import LONGEST_PHASE_SECONDS, Start
+from weft.domain.start_up import LONGEST_PHASE_SECONDS, MeasuredStart
 from weft.domain.times import known_instant
 from weft.render import ENGINE_CONTAINER
 
@@ -24,7 +24,7 @@ def startup_seconds(status: Json) -> float | None:
     return None if bound is None or ready is None else max(0.0, ready - bound)
 
 
-def read_start(status: Json, identity: PodIdentity) -> Start | None:
+def read_start(status: Json, identity: PodIdentity) -> MeasuredStart | None:
     """The phases of a start that came to its end at once; None where it did not, or nobody says when the engine began.
 
     What an init container did is a download, whichever it was. Clocks of the scheduler and the kubelet may differ.
@@ -39,10 +39,10 @@ def read_start(status: Json, identity: PodIdentity) -> Start | None:
     download = min(before - setup, _init_seconds(status))
     parts = (setup, before - setup - download, download, 0.0, whole - before)
     setup, image, download, weights, rest = (min(round(part), LONGEST_PHASE_SECONDS) for part in parts)
-    return Start(identity.replica, (setup, image, download, weights, rest))
+    return MeasuredStart(identity.replica, (setup, image, download, weights, rest))
 
 
-def with_weights(start: Start, told: float | None) -> Start:
+def with_weights(start: MeasuredStart, told: float | None) -> MeasuredStart:
     """The start, with what its engine says that loading weights took as a phase of its own."""
     setup, image, download, _, engine = start.phases
     weights = min(engine, round(told)) if told is not None and told > 0.0 else 0

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from weft.domain.changed import changed
 from weft.domain.forecast import ForecastState, Pending, Slot
-from weft.domain.start_up import KEPT_STARTS, LONGEST_PHASE_SECONDS, PHASES, Start
+from weft.domain.start_up import KEPT_STARTS, LONGEST_PHASE_SECONDS, PHASES, MeasuredStart
 from weft.scaling.forecast import BIN_SECONDS, HELD_BINS, MOST_STARTUP_SECONDS
 from weft.scaling.scatter import ASSUMED
 from weft.scaling.seasons import NOTHING_SEEN, SLOT_SECONDS, SLOTS
@@ -82,7 +82,7 @@ def packed(state: ForecastState) -> str:
     return version + base64.b64encode(b"".join(content)).decode()
 
 
-def _packed_starts(starts: tuple[Start, ...]) -> bytes:
+def _packed_starts(starts: tuple[MeasuredStart, ...]) -> bytes:
     """Nothing where none is known, else as many bytes as all that are kept take."""
     known = [_START.pack(s.replica, *(min(phase, LONGEST_PHASE_SECONDS) for phase in s.phases)) for s in starts]
     lacking = (KEPT_STARTS - len(known)) * _START.pack(_NEVER, *(0 for _ in PHASES))
@@ -132,13 +132,13 @@ def _unpacked(content: bytes, *, has_starts: bool) -> ForecastState:
     return changed(state, **{name: _figure(name, value) for name, value in zip(_FIGURES, figures, strict=False)})
 
 
-def _starts(content: bytes) -> tuple[Start, ...]:
+def _starts(content: bytes) -> tuple[MeasuredStart, ...]:
     """By ids of replicas, each once, as they are kept."""
     _within(len(content), (_STARTS_SIZE, _STARTS_SIZE))
     known = [each for each in _START.iter_unpack(content) if each[0] != _NEVER]
     _all_within([second for _, *phases in known for second in phases], (0, LONGEST_PHASE_SECONDS))
     _all_within([later[0] - earlier[0] for earlier, later in pairwise(known)], (1, _NEVER))
-    return tuple([Start(replica, (a, b, c, d, e)) for replica, a, b, c, d, e in known])
+    return tuple([MeasuredStart(replica, (a, b, c, d, e)) for replica, a, b, c, d, e in known])
 
 
 def _pending(content: bytes, current: int) -> tuple[Pending, ...]:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from weft.domain.reasons import Explanation
     from weft.domain.scaling_spec import ScalingSpec
     from weft.domain.snapshot import PoolObservation
-    from weft.domain.start_up import Start, StartUp
+    from weft.domain.start_up import MeasuredStart, StartUp
     from weft.domain.workload import Role
 
 # Metrics that were gone for longer than this were gone: the stabilisation window starts anew.
@@ -193,7 +193,7 @@ def _having_learnt(sight: Sight, found: Reading) -> ScaleMemory:
     return changed(memory, forecast=state, lasting=kept)
 
 
-def _starts(seen: PoolObservation | None) -> tuple[float | None, tuple[Start, ...]]:
+def _starts(seen: PoolObservation | None) -> tuple[float | None, tuple[MeasuredStart, ...]]:
     """What starts took in all, and by phases, of which the sum is told no second time."""
     if seen is None:
         return None, ()

@@ -15,10 +15,10 @@ from weft.scaling.forecast import MOST_STARTUP_SECONDS
 
 if TYPE_CHECKING:
     from weft.domain.forecast import ForecastState
-    from weft.domain.start_up import Start
+    from weft.domain.start_up import MeasuredStart
 
 
-def with_starts(state: ForecastState, found: tuple[Start, ...]) -> ForecastState:
+def with_starts(state: ForecastState, found: tuple[MeasuredStart, ...]) -> ForecastState:
     """The state that counts starts it did not know; one from before all that it keeps was counted when it was new."""
     known = {start.replica for start in state.starts}
     oldest = state.starts[0].replica if len(state.starts) >= KEPT_STARTS else -1
@@ -29,6 +29,6 @@ def with_starts(state: ForecastState, found: tuple[Start, ...]) -> ForecastState
     return changed(state, starts=starts, startup_seconds=startup_of(starts))
 
 
-def startup_of(starts: tuple[Start, ...]) -> float:
+def startup_of(starts: tuple[MeasuredStart, ...]) -> float:
     """Seconds of a usual start: the sum of what each phase usually takes."""
     return min(float(max(1, sum(usual_phases(starts)))), MOST_STARTUP_SECONDS)

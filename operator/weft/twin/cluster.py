@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from weft.domain.action import CreatePod, DeletePod, ReleasePods, UnroutePod
 from weft.domain.cluster import ContainerFailure, PodPhase
-from weft.domain.start_up import Start
+from weft.domain.start_up import MeasuredStart
 from weft.twin.pods import EPOCH, SimulatedPod, what_keeps_off
 from weft.twin.quotas import counted, refuse
 from weft.twin.start_up import FaultKind
@@ -285,7 +285,7 @@ class SimulatedCluster:
             return
         for pod in replica:
             bound = pod.bound or 0.0
-            start = Start(pod.replica[1], (0, round(pulled - bound), 0, 0, round(now - pulled)))
+            start = MeasuredStart(pod.replica[1], (0, round(pulled - bound), 0, 0, round(now - pulled)))
             pod.change(phase=PodPhase.Running, ready=True, startup_seconds=now - bound, start=start)
             self._changed(pod.pool)
             if pod.leads:

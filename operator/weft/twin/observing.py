@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from weft.domain.snapshot import Buckets, PoolObservation
-    from weft.domain.start_up import Start
+    from weft.domain.start_up import MeasuredStart
     from weft.observe.arriving import Arrived
     from weft.twin.engine import SimulatedEngine
 
@@ -81,7 +81,7 @@ def scrape(engine: SimulatedEngine, now: float) -> Scrape:
     )
 
 
-def observe_engine(name: str, first: Scrape, last: Scrape, now: float, start: Start | None) -> SeenEngine:
+def observe_engine(name: str, first: Scrape, last: Scrape, now: float, start: MeasuredStart | None) -> SeenEngine:
     """Figures of one engine between two scrapes, as `observe_pod` has them."""
     growth = last.counts - first.counts
     grown = growth.tolist()

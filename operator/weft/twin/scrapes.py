@@ -19,7 +19,7 @@ from weft.twin.observing import Scrape, observe_engine, observe_engines, scrape
 
 if TYPE_CHECKING:
     from weft.domain.snapshot import PoolObservation
-    from weft.domain.start_up import Start
+    from weft.domain.start_up import MeasuredStart
     from weft.twin.served import ServedEngine
 
 
@@ -83,7 +83,7 @@ class Scrapes:
         self._options = options
         self._random = Random(seed)
         self._rings: defaultdict[str, deque[Scrape]] = defaultdict(deque)
-        self._starts: dict[str, Start | None] = {}
+        self._starts: dict[str, MeasuredStart | None] = {}
         self._tries: deque[Tries] = deque()
         self._known: dict[str, _Known] = {}
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from weft.twin.engine import SimulatedEngine
 
 if TYPE_CHECKING:
-    from weft.domain.start_up import Start
+    from weft.domain.start_up import MeasuredStart
     from weft.twin.request import Request
     from weft.twin.speed import EngineSpeed
 
@@ -55,7 +55,7 @@ class ServedEngine:
         self.pool, self.number = pool, number
         self.engine = SimulatedEngine(speed, now)
         self.shortest_step_seconds = speed.steps.batch(1).at(1.0)
-        self.start: Start | None = None
+        self.start: MeasuredStart | None = None
         self.inside: dict[Request, Attempt] = {}
         self.kept: dict[Request, Attempt] = {}
         self.fetching: deque[Attempt] = deque()

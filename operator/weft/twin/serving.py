@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from weft.domain.snapshot import PoolObservation
-    from weft.domain.start_up import Start
+    from weft.domain.start_up import MeasuredStart
     from weft.twin.front import FrontOptions
     from weft.twin.outcome import Answers
     from weft.twin.scrapes import ScrapeOptions
@@ -79,7 +79,7 @@ class Serving:
         """Tries that were not the first one of their request."""
         return self._front.retried
 
-    def start(self, engine: str, pool: str, speed: EngineSpeed, now: float, start: Start | None = None) -> None:
+    def start(self, engine: str, pool: str, speed: EngineSpeed, now: float, start: MeasuredStart | None = None) -> None:
         """An engine is ready and routed from now on, and gets what has waited at the front.
 
         Raises `ValueError` for a name that is taken, and `KeyError` for a pool that does not serve this stream.
