@@ -23,7 +23,7 @@ from weft.domain.forecast import KeptForecast, Past
 from weft.domain.scaling_spec import ScalingSpec
 from weft.scaling.forecast import BIN_SECONDS, forecast
 from weft.scaling.keeping import LEAST_KEPT_SECONDS, restored
-from weft.scaling.seasons import SLOTS
+from weft.scaling.seasons import QUARTERS_A_DAY
 
 if TYPE_CHECKING:
     from weft.domain.forecast import ForecastState
@@ -237,7 +237,7 @@ def test_what_cannot_be_read_is_as_if_nothing_was_known_and_is_replaced(text: st
 
 def test_days_that_were_counted_before_the_first_look_are_known_from_then_on() -> None:
     """They are taken over once, with all else that the forecast has learnt, and go into the status."""
-    world, past = serving_world("chat"), Past(((0.25,) * SLOTS, ()), (1.0, 1.0))
+    world, past = serving_world("chat"), Past(((0.25,) * QUARTERS_A_DAY, ()), (1.0, 1.0))
     look(world, 0.5)
     world.now += LOOK
     decisions = decide(replace(world.snapshot(), pasts={"uid-chat": past}), load())

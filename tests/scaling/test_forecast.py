@@ -207,7 +207,7 @@ def test_a_weekend_is_not_a_workday() -> None:
     to_nine = calm[: len(calm) * 9 // 24 - 1]
     week = followed(busy * 5 + calm * 2, apart=60.0)
     monday = followed(to_nine, apart=60.0, start=week.seen, state=week)
-    friday = replace(week, seen=week.seen + 5 * DAY, bin=week.bin + 14_400, slot=None, pending=())
+    friday = replace(week, seen=week.seen + 5 * DAY, bin=week.bin + 14_400, quarter=None, pending=())
     saturday = followed(to_nine, apart=60.0, start=friday.seen, state=friday)
     quiet, rising = (forecast(state, state.seen, 900.0) for state in (saturday, monday))
     assert quiet is not None

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.scaling.test_forecast import DAY, MONDAY, at_most, busy_from_nine, followed, rates
 from weft.api.status_fields import LONGEST_FORECAST
-from weft.domain.forecast import KeptForecast, Pending, Slot
+from weft.domain.forecast import KeptForecast, Pending, QuarterHour
 from weft.scaling.forecast import HELD_BINS, watched
 from weft.scaling.keeping import NEWS, is_worth_a_write, kept_now, restored
 from weft.scaling.packing import packed, unpacked
@@ -146,7 +146,7 @@ ABSURD = {
     "what is due": replace(LEARNT, pending=(Pending(LEARNT.bin + 200, 1.0, 1.0, 0.0, 0.0),)),
     "a scale": replace(LEARNT, pending=(Pending(LEARNT.bin, 1.0, 0.0, 0.0, 0.0),)),
     "a bin of the future": replace(LEARNT, latest=LEARNT.bin + 1),
-    "a slot of the future": replace(LEARNT, slot=Slot(2**31)),
+    "a quarter of the future": replace(LEARNT, quarter=QuarterHour(2**31)),
     "a cost of less than nothing": replace(LEARNT, costs=(1.0, 1.0, -1.0)),
     "requests in no bin": replace(LEARNT, costs=(0.0, 1.0, 1.0)),
     "an endless cost": replace(LEARNT, costs=(1.0, 1.0, math.inf)),

@@ -15,7 +15,7 @@ from tests.scaling.test_forecast import DAY, HOUR, MONDAY, followed, poisson
 from weft.domain.start_up import StartUp
 from weft.scaling import scale_pool
 from weft.scaling.forecast import horizon_of, persists, watched
-from weft.scaling.seasons import SLOTS, change
+from weft.scaling.seasons import QUARTERS_A_DAY, change
 
 if TYPE_CHECKING:
     from weft.domain.forecast import ForecastState
@@ -127,7 +127,7 @@ def test_before_anything_was_learnt_all_persists() -> None:
 
 
 def test_what_days_do_comes_back_every_week_however_long_it_was_not_seen() -> None:
-    hours = np.arange(SLOTS) / 4.0
+    hours = np.arange(QUARTERS_A_DAY) / 4.0
     day = tuple(np.round(np.sin(hours / 24.0 * 2.0 * np.pi), 3).tolist())
     expected = change((day, ()), MONDAY, 5.0 * HOUR)
     assert expected > 1.0

@@ -29,8 +29,11 @@ class Pending:
 
 @made_often
 @dataclass(frozen=True, slots=True)
-class Slot:
-    """Requests in `seconds` of the part `index` (since 1970) of a day, and the log rate of the one before it."""
+class QuarterHour:
+    """One quarter of an hour: its `requests` in the `seconds` of it that were seen.
+
+    `index` counts them since 1970, and `before` is the log rate of the one before it.
+    """
 
     index: int
     requests: float = 0.0
@@ -53,10 +56,10 @@ class ForecastState:
     `estimated_startup_seconds` what it should take by then, None where nobody knows. `starts` are the last ones, by the
     ids of their replicas, of whose phases `startup_seconds` is made where they are known.
 
-    `days` are the log changes from each part of a workday and of a weekend day to the next, None where none was seen
-    yet. `foretold` is how well they did: the sums of error x change and of change squared; `led` is the same of how far
-    `recent` was beyond the level. `costs` are bins, their requests, and the sum over these of what a margin cost at
-    their time: how wide forecasts were, times the work of a request.
+    `quarter` is the quarter of an hour under way. `days` are the log changes from each of a workday and of a weekend
+    day to the next, None where none was seen yet. `foretold` is how well they did: the sums of error x change and of
+    change squared; `led` is the same of how far `recent` was beyond the level. `costs` are bins, their requests, and
+    the sum over these of what a margin cost at their time: how wide forecasts were, times the work of a request.
     """
 
     seen: float
@@ -77,7 +80,7 @@ class ForecastState:
     pending: tuple[Pending, ...] = ()
     startup_seconds: float | None = None
     estimated_startup_seconds: float | None = None
-    slot: Slot | None = None
+    quarter: QuarterHour | None = None
     days: tuple[tuple[float | None, ...], tuple[float | None, ...]] = ((), ())
     foretold: tuple[float, float] = (0.0, 0.0)
     led: tuple[float, float] = (0.0, 0.0)

@@ -16,7 +16,7 @@ from weft.engines import finished_by_engine
 from weft.observe.prometheus import PrometheusAway
 from weft.scaling.keeping import knows_a_day
 from weft.scaling.past import STEP_SECONDS, knows_as_much, learnt_from
-from weft.scaling.seasons import SLOT_SECONDS
+from weft.scaling.seasons import QUARTER_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -74,7 +74,7 @@ class PastTraffic:
 
     def _ask(self, source: PrometheusSource, pool: PoolRecord, now: float) -> None:
         """Raises `PrometheusAway`, and `Bug` for a name that is none."""
-        end = now // SLOT_SECONDS * SLOT_SECONDS
+        end = now // QUARTER_SECONDS * QUARTER_SECONDS
         begin = end - LONGEST_SECONDS
         moments = (datetime.fromtimestamp(begin, tz=UTC), datetime.fromtimestamp(end, tz=UTC))
         past = learnt_from(source.rates(pool.key.namespace, pool.key.name, finished_by_engine(), moments, STEP_SECONDS))

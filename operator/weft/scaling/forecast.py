@@ -31,7 +31,7 @@ from weft.scaling.scatter import ASSUMED, faded, quantile, quantile_of_requests,
 from weft.scaling.seasons import change, counted
 
 if TYPE_CHECKING:
-    from weft.domain.forecast import Slot
+    from weft.domain.forecast import QuarterHour
     from weft.scaling.seasons import Days
 
 BIN_SECONDS = 30.0
@@ -190,7 +190,7 @@ def _set_back(state: ForecastState, now: float) -> ForecastState:
     current = int(now // BIN_SECONDS)
     latest = None if state.latest is None else current - 1
     return changed(
-        state, seen=now, bin=current, requests=0.0, seconds=0.0, latest=latest, pending=(), slot=None, count=None
+        state, seen=now, bin=current, requests=0.0, seconds=0.0, latest=latest, pending=(), quarter=None, count=None
     )
 
 
@@ -245,7 +245,7 @@ def _learnt(
 ) -> ForecastState:
     """The state after a bin that was seen well enough."""
     found = math.log(((requests if inside is None else inside * seconds) + 0.5) / seconds)
-    slot, days = counted(state, state.bin * BIN_SECONDS, requests, seconds)
+    quarter, days = counted(state, state.bin * BIN_SECONDS, requests, seconds)
     state = _judged(state, found)
     state = _followed(state, found, requests * BIN_SECONDS / seconds)
     if is_sane(startup) and startup > 0:
@@ -254,7 +254,7 @@ def _learnt(
         startup = startup if known is None else known + _STARTUP_GAIN * (startup - known)
     else:
         startup = state.startup_seconds
-    return _foretold(changed(state, startup_seconds=startup), slot, days)
+    return _foretold(changed(state, startup_seconds=startup), quarter, days)
 
 
 def _judged(state: ForecastState, found: float) -> ForecastState:
@@ -323,17 +323,17 @@ def _dispersion(state: ForecastState, count: float) -> float:
     return min(_MOST_DISPERSION, max(1.0, state.dispersion + _DISPERSION_GAIN * (told - state.dispersion)))
 
 
-def _foretold(state: ForecastState, slot: Slot, days: Days) -> ForecastState:
+def _foretold(state: ForecastState, quarter: QuarterHour, days: Days) -> ForecastState:
     """The state with a forecast from this bin, to be judged when its time has come."""
     ahead = _ahead(horizon_of(state))
     if state.bin % _spacing(ahead):
-        return changed(state, slot=slot, days=days)
+        return changed(state, quarter=quarter, days=days)
     rate = state.level + state.trend * _damped(ahead)
     season = change(days, (state.bin + 0.5) * BIN_SECONDS, ahead * BIN_SECONDS)
     lead = state.recent - state.level
     scale = width(state, rate + _added(state, season, lead))
     pending = (*state.pending, Pending(state.bin + ahead, rate, scale, season, lead))
-    return changed(state, slot=slot, days=days, pending=pending)
+    return changed(state, quarter=quarter, days=days, pending=pending)
 
 
 def _spacing(ahead: int) -> int:

@@ -13,7 +13,7 @@ from weft.domain.forecast import KeptForecast
 from weft.scaling.forecast import LONGEST_APART_SECONDS
 from weft.scaling.packing import packed, unpacked
 from weft.scaling.scatter import quantile
-from weft.scaling.seasons import NOTHING_SEEN, SLOTS, parts_known
+from weft.scaling.seasons import NOTHING_SEEN, QUARTERS_A_DAY, quarters_known
 
 if TYPE_CHECKING:
     from weft.domain.forecast import ForecastState
@@ -43,7 +43,7 @@ def restored(kept: KeptForecast | None, now: float) -> ForecastState | None:
 def knows_a_day(kept: KeptForecast | None, now: float) -> bool:
     """Whether a process that begins with this has seen as much as a day has."""
     state = restored(kept, now)
-    return state is not None and parts_known(state.days) >= SLOTS
+    return state is not None and quarters_known(state.days) >= QUARTERS_A_DAY
 
 
 def kept_now(state: ForecastState, now: float) -> KeptForecast:

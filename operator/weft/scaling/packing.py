@@ -14,11 +14,11 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from weft.domain.changed import changed
-from weft.domain.forecast import ForecastState, Pending, Slot
+from weft.domain.forecast import ForecastState, Pending, QuarterHour
 from weft.domain.start_up import KEPT_STARTS, LONGEST_PHASE_SECONDS, PHASES, MeasuredStart
 from weft.scaling.forecast import BIN_SECONDS, HELD_BINS, MOST_STARTUP_SECONDS
 from weft.scaling.scatter import ASSUMED
-from weft.scaling.seasons import NOTHING_SEEN, SLOT_SECONDS, SLOTS
+from weft.scaling.seasons import NOTHING_SEEN, QUARTER_SECONDS, QUARTERS_A_DAY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,13 +54,13 @@ _PROVED, _WEIGHTS, _LEAST_WEIGHT = (-1e6, 1e6), (0.0, 1e6), 1e-6  # quantiles of
 _COSTS = (0.0, 1e18)
 _NEVER, _NO_CHANGE = 2**32 - 1, -(2**15)
 _HEAD = struct.Struct(f"<dI{len(_FIGURES)}f7f")  # the last look and bin, figures, how well days and leads did, costs
-_SLOT = struct.Struct("<I3f")
+_QUARTER = struct.Struct("<I3f")
 _ERRORS = struct.Struct(f"<{len(ASSUMED)}f")
-_DAYS = struct.Struct(f"<{2 * SLOTS}h")
+_DAYS = struct.Struct(f"<{2 * QUARTERS_A_DAY}h")
 _PENDING = struct.Struct("<h4f")
 _START = struct.Struct(f"<I{len(PHASES)}H")
 _HIGHEST = struct.Struct("<f")
-_BEFORE = _HEAD.size + _SLOT.size + _ERRORS.size + _DAYS.size
+_BEFORE = _HEAD.size + _QUARTER.size + _ERRORS.size + _DAYS.size
 _FIXED = _BEFORE + _HIGHEST.size
 _STARTS_SIZE = KEPT_STARTS * _START.size
 
@@ -70,8 +70,8 @@ def packed(state: ForecastState) -> str:
     latest = _NEVER if state.latest is None else state.latest
     figures = [_or_nan(getattr(state, name)) for name in _FIGURES]
     content = [_HEAD.pack(state.seen, latest, *figures, *state.foretold, *state.led, *state.costs)]
-    slot = state.slot or Slot(_NEVER)
-    content.append(_SLOT.pack(slot.index, slot.requests, slot.seconds, _or_nan(slot.before)))
+    quarter = state.quarter or QuarterHour(_NEVER)
+    content.append(_QUARTER.pack(quarter.index, quarter.requests, quarter.seconds, _or_nan(quarter.before)))
     content.append(_ERRORS.pack(*state.errors))
     content.append(_DAYS.pack(*_in_thousandths(state.days[0]), *_in_thousandths(state.days[1])))
     content.append(_HIGHEST.pack(state.highest))
@@ -112,17 +112,17 @@ def _unpacked(content: bytes, *, has_starts: bool) -> ForecastState:
     """Raises `ValueError` or `struct.error` for what no state is written as."""
     seen, latest, *figures = _HEAD.unpack_from(content)
     current = int(_within(seen, (0.0, _LAST_MOMENT)) // BIN_SECONDS)
-    errors = _all_within(_ERRORS.unpack_from(content, _HEAD.size + _SLOT.size), _WEIGHTS)
+    errors = _all_within(_ERRORS.unpack_from(content, _HEAD.size + _QUARTER.size), _WEIGHTS)
     _within(math.fsum(errors), (_LEAST_WEIGHT, math.inf))
-    changes = _DAYS.unpack_from(content, _HEAD.size + _SLOT.size + _ERRORS.size)
+    changes = _DAYS.unpack_from(content, _HEAD.size + _QUARTER.size + _ERRORS.size)
     state = ForecastState(
         seen,
         current,
         latest=None if latest == _NEVER else int(_within(latest, (0, current))),
         errors=errors,
         pending=_pending(content[_FIXED + (_STARTS_SIZE if has_starts else 0) :], current),
-        slot=_slot(seen, *_SLOT.unpack_from(content, _HEAD.size)),
-        days=(_day(changes[:SLOTS]), _day(changes[SLOTS:])),
+        quarter=_quarter(seen, *_QUARTER.unpack_from(content, _HEAD.size)),
+        days=(_day(changes[:QUARTERS_A_DAY]), _day(changes[QUARTERS_A_DAY:])),
         foretold=(_within(figures[-7], _PROVED), _within(figures[-6], _WEIGHTS)),
         led=(_within(figures[-5], _PROVED), _within(figures[-4], _WEIGHTS)),
         costs=_costs(*figures[-3:]),
@@ -163,12 +163,12 @@ def _costs(bins: float, requests: float, cost: float) -> tuple[float, float, flo
     return _within(bins, _WEIGHTS), _within(requests, _COSTS), _within(cost, _COSTS)
 
 
-def _slot(seen: float, index: int, requests: float, seconds: float, before: float) -> Slot | None:
+def _quarter(seen: float, index: int, requests: float, seconds: float, before: float) -> QuarterHour | None:
     if index == _NEVER:
         return None
-    _within(index, (0, seen // SLOT_SECONDS))
-    requests, seconds = _within(requests, (0.0, _MOST_REQUESTS)), _within(seconds, (0.0, 2.0 * SLOT_SECONDS))
-    return Slot(index, requests, seconds, None if math.isnan(before) else _within(before, _RATES))
+    _within(index, (0, seen // QUARTER_SECONDS))
+    requests, seconds = _within(requests, (0.0, _MOST_REQUESTS)), _within(seconds, (0.0, 2.0 * QUARTER_SECONDS))
+    return QuarterHour(index, requests, seconds, None if math.isnan(before) else _within(before, _RATES))
 
 
 def _day(changes: Sequence[int]) -> tuple[float | None, ...]:

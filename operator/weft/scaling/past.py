@@ -13,12 +13,12 @@ from weft.domain.changed import changed
 from weft.domain.forecast import ForecastState, Past
 from weft.scaling.forecast import BIN_SECONDS, LEFT_OF_SEASONS
 from weft.scaling.reading import is_sane
-from weft.scaling.seasons import change, counted, parts_known
+from weft.scaling.seasons import change, counted, quarters_known
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-# From one rate to the next; a third of the parts that a day has.
+# From one rate to the next; three make the quarter of an hour in which days are learnt.
 STEP_SECONDS = 300.0
 _LEFT_AFTER_STEP = LEFT_OF_SEASONS ** (STEP_SECONDS / BIN_SECONDS)
 _LEAST_REQUESTS = 0.5  # in a step: a logarithm of none would be a great change
@@ -36,8 +36,8 @@ def learnt_from(rates: Iterable[tuple[float, float]]) -> Past | None:
         found = math.log(rate + _LEAST_REQUESTS / STEP_SECONDS)
         if before is not None and at - before[0] == STEP_SECONDS:
             state = _judged(state, before, found)
-        slot, days = counted(state, at - STEP_SECONDS, rate * STEP_SECONDS, STEP_SECONDS)
-        state, before = changed(state, slot=slot, days=days), (at, found)
+        quarter, days = counted(state, at - STEP_SECONDS, rate * STEP_SECONDS, STEP_SECONDS)
+        state, before = changed(state, quarter=quarter, days=days), (at, found)
     return Past(state.days, state.foretold) if any(state.days) else None
 
 
@@ -49,8 +49,8 @@ def with_past(state: ForecastState | None, past: Past | None) -> ForecastState |
 
 
 def knows_as_much(state: ForecastState, past: Past) -> bool:
-    """Whether a forecast has as many parts of days as the past has."""
-    return parts_known(state.days) >= parts_known(past.days)
+    """Whether a forecast knows as many quarters of an hour as the past does."""
+    return quarters_known(state.days) >= quarters_known(past.days)
 
 
 def _judged(state: ForecastState, before: tuple[float, float], found: float) -> ForecastState:
