@@ -181,7 +181,7 @@ def simulate(  # noqa: PLR0913 - one option a wish, as on every command line
     _refuse_unclear_requests(files, traces, from_prometheus, hours)
     _refuse_to_read_twice(*(files or ()), fabric, *(each.rpartition("=")[2] for each in traces))
     from weft.cli.simulate_command import SimulateOptions, run_simulate
-    from weft.cli.simulating import Clients, Wishes
+    from weft.cli.simulate_wishes import Clients, Wishes
 
     wishes = Wishes(
         trace=traces,

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from weft.cli.simulating import Case, Wishes
+    from weft.cli.simulate_wishes import Wishes
+    from weft.cli.simulating import Case
     from weft.cli.world import World
     from weft.twin.outcome import Outcome
 

@@ -1,95 +1,39 @@
-"""What `weft simulate` was asked, as a setting of the twin: resources, their traces, a cluster, and what fails when."""
+"""What `weft simulate` was asked, as a setting of the twin: resources, their requests, a cluster, what fails when."""
 
 from __future__ import annotations
 
-import csv
-import hashlib
-import math
-import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from difflib import get_close_matches
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from weft.cli import what_if
 from weft.cli.cluster_rules import classes_in, quotas_in, refuse_unknown_classes
 from weft.cli.failure import CommandFailure
-from weft.cli.files import STANDARD_INPUT, shown
-from weft.cli.live_trace import Recorded, live_trace
+from weft.cli.files import of_kind
 from weft.cli.planning import plan_all, records_of
-from weft.cli.simulated_resources import NO_REQUESTS, chosen_resources, the_one
-from weft.cli.world import imagined_world
+from weft.cli.simulated_plans import only_what_may_be_used, refuse_what_is_not_simulated, route_of
+from weft.cli.simulated_requests import requests_of, seed_of
+from weft.cli.simulated_resources import chosen_resources, the_one
 from weft.domain.errors import Invalid
-from weft.domain.reasons import Explanation, Reason
-from weft.domain.shape import EngineName
-from weft.domain.spec import SchedulerName
 from weft.domain.units import parse_duration_seconds
-from weft.domain.workload import Role, Slo
-from weft.engines import series_for
-from weft.engines.nvlink import over_nvlink
-from weft.twin.front import FrontOptions, FrontRule
-from weft.twin.made_up import SHAPES, made_up
+from weft.domain.workload import Slo
 from weft.twin.scrapes import ScrapeOptions
-from weft.twin.serving import Route, Stream
+from weft.twin.serving import Stream
 from weft.twin.simulation import Setting, slo_of
 from weft.twin.start_up import Fault, FaultKind, StartUp
-from weft.twin.trace import Trace, TraceError
-from weft.twin.trace_files import read_trace
+from weft.twin.trace import Trace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from weft.catalog import Catalog
     from weft.cli.planning import Planned
+    from weft.cli.simulate_wishes import Wishes
     from weft.cli.simulated_resources import Chosen
     from weft.cli.world import World
-    from weft.domain.decision import PoolDecision
-    from weft.engines import EngineSeries
 
 Json = dict[str, Any]
 _NAMED = 3  # nodes in a sentence
-STOCK = "--what-if spec.placement.scheduler=null"  # nothing is handed over
-
-
-@dataclass(frozen=True, slots=True)
-class Clients:
-    """Who gets their requests, how many seconds they wait for a first token (None: for ever), how often they retry."""
-
-    front: str = FrontRule.LeastLoad.value
-    patience: float | None = None
-    retries: int = 0
-
-    @property
-    def options(self) -> FrontOptions:
-        """Raises `CommandFailure` for a rule that there is not."""
-        if self.front not in set(FrontRule):
-            raise CommandFailure(f"--front {self.front!r:.80} is none of {', '.join(FrontRule)}")
-        patience = math.inf if self.patience is None else self.patience
-        return FrontOptions(FrontRule(self.front), patience, self.retries)
-
-
-@dataclass(frozen=True, slots=True)
-class Wishes:
-    """Options as they were typed. `pool` is a name, or KIND/NAME; `start_up` seconds, None for what is usual.
-
-    `trace` has one for each resource, with its name where there are several. Without any the last `hours` are read from
-    the Prometheus at `prometheus`. `blind` are times without metrics.
-    """
-
-    trace: tuple[str, ...] = ()
-    what_if: tuple[str, ...] = ()
-    fail: tuple[str, ...] = ()
-    pool: str | None = None
-    start_up: float | None = None
-    seed: int = 0
-    scale: float = 1.0
-    warm_up: float = 0.0
-    prometheus: str | None = None
-    hours: float = 24.0
-    clients: Clients = field(default_factory=Clients)
-    blind: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -133,44 +77,53 @@ def cases_of(wishes: Wishes, documents: list[Json], world: World, catalog: Catal
     Raises `CommandFailure` for what cannot be simulated.
     """
     chosen = chosen_resources(documents, world.namespace, wishes.pool, wishes.trace or None)
-    beside = [each for each in documents if each.get("kind") == "ConfigMap"]
+    beside = of_kind(documents, "ConfigMap")
     bodies = _as_they_might_be(chosen, wishes)
     drafts = []
     for each, body in zip(chosen, bodies, strict=True):
-        words, trace = _requests(each, wishes, catalog, _seed(each, wishes, alone=len(chosen) == 1))
+        words, trace = requests_of(each, wishes, catalog, seed_of(each, wishes, alone=len(chosen) == 1))
         (planned,) = plan_all([body, *beside], world, catalog, 0.0)
-        _refuse_without_a_place(planned)
+        refuse_what_is_not_simulated(planned)
         drafts.append(_Draft(each.title, body, words, trace, planned))
-    end = max(each.trace.seconds for each in drafts)
+    _refuse_without_requests(drafts, wishes)
+    setting = _setting(wishes, drafts, documents, world, catalog)
+    return tuple(Case(each.title, each.words, setting, each.planned, place) for place, each in enumerate(drafts))
+
+
+def _refuse_without_requests(drafts: Sequence[_Draft], wishes: Wishes) -> None:
+    """Somebody has to be asked something, and after the warm-up too."""
     if not any(len(each.trace) for each in drafts):
         less = f" or a larger --scale than {wishes.scale:g}" if wishes.scale < 1.0 else ""
         raise CommandFailure(
             f"nobody gets a request: give a trace{less} to one of {', '.join(each.title for each in drafts)}"
         )
-    if wishes.warm_up >= end and wishes.warm_up > 0.0:
-        raise CommandFailure(f"--warm-up leaves nothing: the last request comes at {end:g} s")
-    setting = _setting(wishes, drafts, documents, world, catalog)
-    return tuple(Case(each.title, each.words, setting, each.planned, place) for place, each in enumerate(drafts))
+    if wishes.warm_up >= _end(drafts) and wishes.warm_up > 0.0:
+        raise CommandFailure(f"--warm-up leaves nothing: the last request comes at {_end(drafts):g} s")
+
+
+def _end(drafts: Sequence[_Draft]) -> float:
+    """Seconds from the first moment of the traces to the last request of all."""
+    return max(each.trace.seconds for each in drafts)
 
 
 def _setting(
     wishes: Wishes, drafts: Sequence[_Draft], documents: list[Json], world: World, catalog: Catalog
 ) -> Setting:
     """All of them on one cluster; resources go by their names there, wherever they stand in the files."""
-    beside = [each for each in documents if each.get("kind") == "ConfigMap"]
+    beside = of_kind(documents, "ConfigMap")
     pools, splits = records_of([*(each.body for each in drafts), *beside], world)
     classes = classes_in(documents, world)
     if len(drafts) > 1:
         refuse_unknown_classes(pools, splits, classes)
-    near = _only_what_may_be_used(world, [each.planned for each in drafts], catalog)
-    end = max(each.trace.seconds for each in drafts)
+    near = only_what_may_be_used(world, [each.planned for each in drafts], catalog)
+    end = _end(drafts)
     return Setting(
         pools=tuple(sorted(pools, key=lambda pool: (pool.key.namespace, pool.key.name))),
         splits=tuple(sorted(splits, key=lambda split: (split.key.namespace, split.key.name))),
         nodes=near.nodes,
         pods=near.pods,
         catalog=catalog,
-        streams=tuple(Stream(each.trace, _route(each.title, each.planned)) for each in drafts),
+        streams=tuple(Stream(each.trace, route_of(each.title, each.planned)) for each in drafts),
         classes=classes,
         quotas=quotas_in(documents, world),
         front=wishes.clients.options,
@@ -194,119 +147,6 @@ def _as_they_might_be(chosen: Sequence[Chosen], wishes: Wishes) -> list[Json]:
     return [
         what_if.changed(each.body, [wish for one, wish in told if one is None or one is each]) for each in resources
     ]
-
-
-def _seed(chosen: Chosen, wishes: Wishes, *, alone: bool) -> int:
-    """Requests of several resources are drawn apart, so that not all come at the same moments."""
-    if alone:
-        return wishes.seed
-    return int.from_bytes(hashlib.sha256(f"{wishes.seed}/{chosen.resource.full}".encode()).digest()[:8])
-
-
-def _requests(chosen: Chosen, wishes: Wishes, catalog: Catalog, seed: int) -> tuple[str, Trace]:
-    """Where requests are from, and the requests."""
-    if chosen.trace == NO_REQUESTS:
-        return "no requests", Trace(np.zeros(0), *np.zeros((2, 0), dtype=np.int32))
-    if chosen.trace is not None:
-        words, trace = shown(chosen.trace), _trace_of(chosen.trace, seed)
-    else:
-        body = chosen.resource.body
-        name, namespace = body["metadata"]["name"], body["metadata"]["namespace"]
-        pool = f"{name}-decode" if body["kind"] == "PDSplit" else name
-        recorded = Recorded(wishes.prometheus or "", wishes.hours, namespace, pool, _series_of(body, catalog))
-        words, trace = recorded.words, live_trace(recorded, seed)
-    return words, trace if wishes.scale == 1.0 else _scaled(trace, wishes.scale, seed)
-
-
-def _scaled(trace: Trace, factor: float, seed: int) -> Trace:
-    try:
-        return trace.scaled(factor, seed)
-    except TraceError as error:
-        raise CommandFailure(f"--scale: {error}") from None
-
-
-def _series_of(body: Json, catalog: Catalog) -> EngineSeries:
-    """What the engines that a resource names count; vLLM's where it names none."""
-    named = body["spec"].get("engine") or {}
-    name = EngineName(named["name"]) if named.get("name") in set(EngineName) else EngineName.VLLM
-    try:
-        return series_for(name, str(named.get("version") or catalog.engine(name).version))
-    except Invalid as error:
-        raise CommandFailure(f"engine.version: {error.message}") from None
-
-
-def _trace_of(text: str, seed: int) -> Trace:
-    """The requests of a file, or those that a line describes."""
-    try:
-        if _is_made_up(text):
-            return made_up(text, seed)
-        if text == STANDARD_INPUT:
-            return read_trace(sys.stdin.buffer, shown(text))
-        with Path(text).open("rb") as file:
-            return read_trace(file, shown(text))
-    except (TraceError, csv.Error) as error:
-        raise CommandFailure(f"--trace: {error}") from None
-    except (OSError, ValueError) as error:  # ValueError: a path with a NUL in it
-        raise CommandFailure(_cannot_read(text, error)) from None
-
-
-def _is_made_up(text: str) -> bool:
-    """A shape with its numbers, or a word that can only be meant as one."""
-    name, colon, wishes = text.partition(":")
-    return name in SHAPES or bool(colon and "=" in wishes and not Path(text).exists())
-
-
-def _cannot_read(text: str, error: Exception) -> str:
-    reason = getattr(error, "strerror", None) or error
-    return f"cannot read {shown(text)}: {reason}; a trace is a file, or one of {', '.join(SHAPES)} with its numbers"
-
-
-def _refuse_without_a_place(planned: Planned) -> None:
-    """Nothing runs without a shape and a place for one replica, and only the stock scheduler is simulated.
-
-    Nor is NVIDIA's driver, who forms the ComputeDomain of halves over NVLink.
-    """
-    if any(pool.spec is not None and over_nvlink(pool.spec) for pool, _ in planned.pools):
-        raise CommandFailure(f"{planned.title}: kvTransfer.transport NVLink is not simulated: use Auto, RDMA or TCP")
-    schedulers = {pool.spec.placement.scheduler for pool, _ in planned.pools if pool.spec is not None}
-    for other in schedulers - {SchedulerName.Default}:
-        instead = f"a simulation does not have: {STOCK} says what Weft's own placing would do"
-        raise CommandFailure(f"{planned.title} is handed over to {other}, which {instead}")
-    reasons = [why for _, decision in planned.pools if (why := _why_nothing_runs(decision)) is not None]
-    if reasons:
-        why = next((each for each in reasons if each.reason is not Reason.HoldNotPlanned), reasons[0])
-        raise CommandFailure(f"{planned.title} cannot run here: {why.reason}: {why.message}")
-
-
-def _why_nothing_runs(decision: PoolDecision) -> Explanation | None:
-    """What its conditions say of a pool without a shape, or without a place for one replica."""
-    status = decision.status
-    if status.plan is not None and status.assignments:
-        return None
-    wanted = "Planned" if status.plan is None else "Placed"
-    told = (one.explanation for one in decision.conditions if one.kind == wanted)
-    return next(told, Explanation(Reason.NoSlot, "there is no place for one replica"))
-
-
-def _only_what_may_be_used(world: World, planned: Sequence[Planned], catalog: Catalog) -> World:
-    """Of an imagined world the nodes of the planned accelerators: no decision looks at thousands of others."""
-    if not world.imagined:
-        return world
-    plans = [decision.status.plan for each in planned for _, decision in each.pools]
-    named = {plan.shape.accelerator for plan in plans if plan}
-    return imagined_world(catalog, frozenset(named))
-
-
-def _route(title: str, planned: Planned) -> Route:
-    """Raises `CommandFailure` for half of a pair, which answers nobody."""
-    names = {pool.spec.role: pool.key.name for pool, _ in planned.pools if pool.spec is not None}
-    namespace = planned.pools[0][0].key.namespace
-    if len(names) > 1:
-        return Route(title, names[Role.Prefill], names[Role.Decode], namespace)
-    ((role, name),) = names.items()
-    if role.is_half:
-        raise CommandFailure(f"{title} has the role {role} and answers no request alone: simulate a PDSplit")
-    return Route(title, name, namespace=namespace)
 
 
 def _gap(text: str) -> tuple[float, float]:

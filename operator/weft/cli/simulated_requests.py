@@ -1,0 +1,102 @@
+"""Which requests each simulated resource is asked: those of a file, of a made-up trace, or of a Prometheus."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from weft.cli.failure import CommandFailure
+from weft.cli.files import STANDARD_INPUT, shown
+from weft.cli.live_trace import Recorded, live_trace
+from weft.cli.simulated_resources import NO_REQUESTS
+from weft.domain.errors import Invalid
+from weft.domain.shape import EngineName
+from weft.engines import series_for
+from weft.twin.made_up import SHAPES, made_up
+from weft.twin.trace import Trace, TraceError
+from weft.twin.trace_files import read_trace
+
+if TYPE_CHECKING:
+    from weft.catalog import Catalog
+    from weft.cli.simulate_wishes import Wishes
+    from weft.cli.simulated_resources import Chosen
+    from weft.engines import EngineSeries
+
+Json = dict[str, Any]
+
+
+def seed_of(chosen: Chosen, wishes: Wishes, *, alone: bool) -> int:
+    """Requests of several resources are drawn apart, so that not all come at the same moments."""
+    if alone:
+        return wishes.seed
+    return int.from_bytes(hashlib.sha256(f"{wishes.seed}/{chosen.resource.full}".encode()).digest()[:8])
+
+
+def requests_of(chosen: Chosen, wishes: Wishes, catalog: Catalog, seed: int) -> tuple[str, Trace]:
+    """Where the requests of a resource are from, and the requests; raises `CommandFailure` where they cannot be read.
+
+    Without a trace they are those that a Prometheus counted.
+    """
+    if chosen.trace == NO_REQUESTS:
+        return "no requests", Trace(np.zeros(0), *np.zeros((2, 0), dtype=np.int32))
+    if chosen.trace is not None:
+        words, trace = shown(chosen.trace), _trace_of(chosen.trace, seed)
+    else:
+        recorded = _recorded(chosen.resource.body, wishes, catalog)
+        words, trace = recorded.words, live_trace(recorded, seed)
+    return words, trace if wishes.scale == 1.0 else _scaled(trace, wishes.scale, seed)
+
+
+def _recorded(body: Json, wishes: Wishes, catalog: Catalog) -> Recorded:
+    """Of a split its decode engines tell: each request ends there."""
+    name, namespace = body["metadata"]["name"], body["metadata"]["namespace"]
+    pool = f"{name}-decode" if body["kind"] == "PDSplit" else name
+    return Recorded(wishes.prometheus or "", wishes.hours, namespace, pool, _series_of(body, catalog))
+
+
+def _scaled(trace: Trace, factor: float, seed: int) -> Trace:
+    try:
+        return trace.scaled(factor, seed)
+    except TraceError as error:
+        raise CommandFailure(f"--scale: {error}") from None
+
+
+def _series_of(body: Json, catalog: Catalog) -> EngineSeries:
+    """What the engines that a resource names count; vLLM's where it names none."""
+    named = body["spec"].get("engine") or {}
+    name = EngineName(named["name"]) if named.get("name") in set(EngineName) else EngineName.VLLM
+    try:
+        return series_for(name, str(named.get("version") or catalog.engine(name).version))
+    except Invalid as error:
+        raise CommandFailure(f"engine.version: {error.message}") from None
+
+
+def _trace_of(text: str, seed: int) -> Trace:
+    """The requests of a file, or those that a line describes."""
+    try:
+        if _is_made_up(text):
+            return made_up(text, seed)
+        if text == STANDARD_INPUT:
+            return read_trace(sys.stdin.buffer, shown(text))
+        with Path(text).open("rb") as file:
+            return read_trace(file, shown(text))
+    except (TraceError, csv.Error) as error:
+        raise CommandFailure(f"--trace: {error}") from None
+    except (OSError, ValueError) as error:  # ValueError: a path with a NUL in it
+        raise CommandFailure(_cannot_read(text, error)) from None
+
+
+def _is_made_up(text: str) -> bool:
+    """A shape with its numbers, or a word that can only be meant as one."""
+    name, colon, wishes = text.partition(":")
+    return name in SHAPES or bool(colon and "=" in wishes and not Path(text).exists())
+
+
+def _cannot_read(text: str, error: Exception) -> str:
+    reason = getattr(error, "strerror", None) or error
+    return f"cannot read {shown(text)}: {reason}; a trace is a file, or one of {', '.join(SHAPES)} with its numbers"
