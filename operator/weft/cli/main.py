@@ -11,6 +11,7 @@ from weft import __version__
 from weft.cli import options
 from weft.cli.commands import Commands
 from weft.cli.failure import ANSWER_IS_NO, CommandFailure
+from weft.cli.inputs import refuse_to_read_twice, world_from
 from weft.cli.terminal import Format, show, working, write
 
 if TYPE_CHECKING:
@@ -81,14 +82,13 @@ def plan(  # noqa: PLR0913 - one option a wish, as on every command line
 
     if (model is None) == (not files):
         raise CommandFailure("give --file with resources, or --model with what is asked of it: one of them")
-    if [*(files or ()), fabric].count("-") > 1:
-        raise CommandFailure("standard input can be read once: put the rest into files")
+    refuse_to_read_twice(*(files or ()), fabric)
     if model is None and any((config, rate, isl, osl, ttft, tpot, accelerator, precision)):
         raise CommandFailure("--rate, --isl and the like go with --model: a file says them itself")
     wishes = Wishes(*(tuple(each or ()) for each in (ttft, tpot, accelerator, precision)))
     asked = Asked.of(model, (rate, isl, osl), wishes, config) if model is not None else None
     documents = documents_of(tuple(files or ()), asked)
-    world = _world(fabric, context, imagine=True)
+    world = world_from(fabric, context, imagine=True)
     from weft.cli.plan_command import PlanOptions, run_plan
     from weft.cli.study_page import Money
 
@@ -101,33 +101,8 @@ def _plan_a_drain(nodes: list[str], where: tuple[str | None, str | None], form: 
         raise CommandFailure("--drain is about what runs: leave --file and --model away")
     from weft.cli.drain_command import run_drain
 
-    if not run_drain(_world(*where, imagine=False), nodes, form):
+    if not run_drain(world_from(*where, imagine=False), nodes, form):
         raise typer.Exit(ANSWER_IS_NO)
-
-
-def _world(file: str | None, context: str | None, *, imagine: bool) -> Any:  # noqa: ANN401 - weft.cli.world.World
-    from weft.catalog import load
-    from weft.cli.files import shown
-    from weft.cli.world import imagined_world, world_of_cluster, world_of_file
-
-    if file is not None and context is not None:
-        raise CommandFailure("a file with nodes and --context exclude each other: give one of them")
-    if file is not None:
-        with working(f"reading {shown(file)}"):
-            return world_of_file(file)
-    if context is None and imagine:
-        return imagined_world(load())
-    from weft.cli.cluster import connect
-
-    with working("reading nodes and pods of the cluster"):
-        return world_of_cluster(connect(context, None))
-
-
-def _refuse_to_read_twice(*inputs: str | None) -> None:
-    from weft.cli.files import STANDARD_INPUT
-
-    if inputs.count(STANDARD_INPUT) > 1:
-        raise CommandFailure("standard input can be read once: put the rest into files")
 
 
 def _refuse_unclear_requests(
@@ -179,7 +154,7 @@ def simulate(  # noqa: PLR0913 - one option a wish, as on every command line
 
     traces = tuple(trace or ())
     _refuse_unclear_requests(files, traces, from_prometheus, hours)
-    _refuse_to_read_twice(*(files or ()), fabric, *(each.rpartition("=")[2] for each in traces))
+    refuse_to_read_twice(*(files or ()), fabric, *(each.rpartition("=")[2] for each in traces))
     from weft.cli.simulate_command import SimulateOptions, run_simulate
     from weft.cli.simulate_wishes import Clients, Wishes
 
@@ -198,7 +173,7 @@ def simulate(  # noqa: PLR0913 - one option a wish, as on every command line
         blind=tuple(blind or ()),
     )
     documents = documents_of(tuple(files or ()), None)
-    world = _world(fabric, None, imagine=True)
+    world = world_from(fabric, None, imagine=True)
     run_simulate(SimulateOptions(tuple(policy or ()), form, html), wishes, documents, world)
 
 
@@ -311,7 +286,7 @@ def fabric(
     """Print the tree of zones, network tiers, NVLink domains and nodes with who sits where and what still fits."""
     from weft.cli.fabric_command import run_fabric
 
-    run_fabric(_world(file, context, imagine=False), form, html)
+    run_fabric(world_from(file, context, imagine=False), form, html)
 
 
 @app.command()

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from weft.cli.simulate_report import Report
-    from weft.twin.outcome import Outcome, Shortage
+    from weft.domain.reasons import Explanation
+    from weft.twin.outcome import Outcome, Shortage, Told
 
 Json = dict[str, Any]
 _MOST_TOLD = 12  # shortages on a terminal; the JSON has all
@@ -42,10 +43,7 @@ def data_of(report: Report, outcome: Outcome) -> Json:
         "seed": report.seed,
         "seconds": outcome.seconds,
         "warm_up_seconds": outcome.warm_up,
-        "slo": {
-            name: {f"p{percentile}": target for percentile, target in targets}
-            for name, targets in (("ttft_seconds", outcome.slo.ttft), ("tpot_seconds", outcome.slo.tpot))
-        },
+        "slo": {"ttft_seconds": _targets(outcome.slo.ttft), "tpot_seconds": _targets(outcome.slo.tpot)},
         "requests": figures.requests,
         "completed": figures.completed,
         "failed": figures.failed,
@@ -64,17 +62,17 @@ def data_of(report: Report, outcome: Outcome) -> Json:
         "wall_seconds": outcome.wall_seconds,
         "faults": [{"at_seconds": at, "node": node} for at, node in report.faults],
         "pools": list(_pools(outcome)),
-        "reasons": [
-            {
-                "at_seconds": told.at,
-                "pool": told.pool,
-                "reason": told.explanation.reason.value,
-                "message": told.explanation.message,
-            }
-            for told in outcome.told
-        ],
+        "reasons": [_reason(each) for each in outcome.told],
         "shortages": [_shortage(each) for each in outcome.shortages],
     }
+
+
+def _targets(targets: tuple[tuple[int, float], ...]) -> Json:
+    return {f"p{percentile}": target for percentile, target in targets}
+
+
+def _reason(told: Told) -> Json:
+    return {"at_seconds": told.at, "pool": told.pool, **_explained(told.explanation)}
 
 
 def _shortage(shortage: Shortage) -> Json:
@@ -82,9 +80,12 @@ def _shortage(shortage: Shortage) -> Json:
         "at_seconds": shortage.at,
         "until_seconds": shortage.until,
         "pool": shortage.pool,
-        "reason": shortage.explanation.reason.value,
-        "message": shortage.explanation.message,
+        **_explained(shortage.explanation),
     }
+
+
+def _explained(explanation: Explanation) -> Json:
+    return {"reason": explanation.reason.value, "message": explanation.message}
 
 
 def _percentiles(values: tuple[float, ...]) -> Json:
