@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from weft.catalog import Catalog
     from weft.domain.shape import Shape
-    from weft.shaping.request import ShapeRequest
+    from weft.shaping import ShapeRequest
 
     Values = NDArray[np.float64]
 

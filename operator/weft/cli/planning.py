@@ -10,8 +10,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from weft.api.naming import refused_name
-from weft.api.parsing import parse_pool, parse_split
+from weft.api import parse_pool, parse_split, refused_name
 from weft.cli.config_maps import ConfigMaps
 from weft.cli.failure import CommandFailure
 from weft.cli.reference import refused_namespace

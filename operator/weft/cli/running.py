@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from weft.api.parsing import parse_pool, parse_split
+from weft.api import parse_pool, parse_split
 from weft.cli.failure import CommandFailure
 from weft.domain.labels import API_VERSION
 from weft.domain.relaxations import permitting_all

@@ -14,10 +14,10 @@ from weft.domain.workload import Role
 from weft.fabric import build_fabric
 from weft.perf import knee
 from weft.perf.service import Point, service
+from weft.shaping import Unpaired, choose_pair
 from weft.shaping.candidates import wished_engines
 from weft.shaping.choice import modelled
 from weft.shaping.outlook import DomainStep, Variation, domain_steps, largest_useful_domain, tried, variations
-from weft.shaping.pair import Unpaired, choose_pair
 from weft.shaping.request import Partner
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from weft.domain.shape import EngineName, Plan, Shape
     from weft.domain.snapshot import PoolRecord
     from weft.perf import ReplicaModel
-    from weft.shaping.request import ShapeRequest
+    from weft.shaping import ShapeRequest
 
 _PER_MILLION, _SECONDS_PER_HOUR = 1e6, 3600.0
 

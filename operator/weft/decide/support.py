@@ -9,8 +9,7 @@ from weft.domain.errors import Invalid
 from weft.domain.reasons import Reason
 from weft.domain.relaxations import refuse_relaxations
 from weft.domain.spec import Balancing, DomainRule, RouterKind, SchedulerName
-from weft.engines import adapter_for
-from weft.engines.launch import FrontRequest, LaunchRequest
+from weft.engines import FrontRequest, LaunchRequest, adapter_for
 from weft.engines.nvlink import over_nvlink
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from weft.observe.window import NO_PAGE, OLD
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from weft.engines.series import EngineSeries
+    from weft.engines import EngineSeries
     from weft.observe.window import Window
 
 # Whoever is inside for longer than two scrapes of a usual Prometheus are apart is seen by one of them.

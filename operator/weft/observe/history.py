@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from weft.domain.snapshot import Buckets
     from weft.domain.start_up import MeasuredStart
-    from weft.engines.series import EngineSeries
+    from weft.engines import EngineSeries
 
 Labels = tuple[tuple[str, str], ...]
 SeriesKey = tuple[str, Labels]  # (name of the sample, its labels without those of the target)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from weft.domain.snapshot import Buckets
-    from weft.engines.series import EngineSeries
+    from weft.engines import EngineSeries
     from weft.observe.arithmetic import Sample
     from weft.observe.history import History
 

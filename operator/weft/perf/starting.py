@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.catalog.parameters import embedding_parameters, expert_parameters, parameter_count
+from weft.catalog import parameter_count
+from weft.catalog.parameters import embedding_parameters, expert_parameters
 from weft.catalog.starting import CACHE
 from weft.domain.spec import SourceKind
 from weft.domain.start_up import StartUp

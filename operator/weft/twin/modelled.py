@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from weft.engines.batches import counted_on
 from weft.engines.context import stretches_context
 from weft.engines.handover import wire_of
-from weft.perf.handover import handed_over_seconds
-from weft.perf.replica import ReplicaModel, stored_kv
+from weft.perf import ReplicaModel, handed_over_seconds, stored_kv
 from weft.perf.steps import Stepper, stepper
 from weft.shaping import resolve_architecture, resolve_speculation
 from weft.twin.speed import EngineSpeed

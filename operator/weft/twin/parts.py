@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from weft.fabric import build_fabric
-from weft.placement.suppliers import suppliers
+from weft.placement import suppliers
 
 if TYPE_CHECKING:
     from weft.catalog import Catalog

@@ -27,7 +27,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from weft.domain.workload import Role
-from weft.scaling.reading import is_sane
+from weft.scaling import is_sane
 from weft.twin.policies.by_library import INTERVAL_SECONDS
 from weft.twin.policies.forward_pass import ForwardPass, Requests, Targets
 from weft.twin.policies.predictors import Constant, PredictorName

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weft.domain.workload import Role
-from weft.scaling.reading import is_sane
+from weft.scaling import is_sane
 from weft.twin.policies.signals import strictest, token_seconds
 from weft.twin.policies.windows import Recent, replicas_for
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from weft.scaling.reading import is_sane, read_percentile
+from weft.scaling import is_sane, read_percentile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from statistics import fmean, median
 from typing import TYPE_CHECKING
 
-from weft.scaling.reading import is_sane
+from weft.scaling import is_sane
 from weft.twin.policies.horizontal import SYNC_SECONDS, TOLERANCE, Behavior, Controller, Pace, wanted_by_total
 from weft.twin.policies.signals import first_known, pods, waiting
 from weft.twin.policies.windows import Timer
