@@ -21,7 +21,7 @@ from e2e.demo.world import WorldReader
 from e2e.operator_process import REPOSITORY, OperatorProcess, install, kubectl
 from weft.api.parsing import parse_pool
 from weft.catalog import load
-from weft.twin.fleet import SimulatedFleet, SimulatedPod
+from weft.twin.fleet import LivePod, SimulatedFleet
 from weft.twin.modelled import engine_speed
 from weft.twin.server import ENGINE_PORT, EngineServers
 
@@ -126,7 +126,7 @@ class Demo:
         take_sample(clock, world, self.fleet, self.timeline)
         self.screen.show(self.timeline)
 
-    def _simulated_pods(self, world: World) -> list[SimulatedPod]:
+    def _simulated_pods(self, world: World) -> list[LivePod]:
         """Leader pods that are ready; one that is terminating goes on until it is gone, but gets nothing new."""
         pods = []
         for engine in world.engines:
@@ -134,7 +134,7 @@ class Demo:
             leads = record.identity is not None and record.identity.rank == 0
             if leads and record.ready and record.ip and speed is not None:
                 routed = record.routed and not record.terminating
-                pods.append(SimulatedPod(record.uid, record.ip, engine.pool, speed, routed))
+                pods.append(LivePod(record.uid, record.ip, engine.pool, speed, routed))
         return pods
 
     def _speed(self, world: World, pool: str) -> EngineSpeed | None:

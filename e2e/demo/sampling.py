@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from e2e.demo.timeline import Timeline
     from e2e.demo.world import World
     from weft.domain.workload import Slo
-    from weft.twin.fleet import SimulatedFleet, Stream
+    from weft.twin.fleet import LiveStream, SimulatedFleet
 
 Json = dict[str, Any]
 
@@ -57,7 +57,7 @@ def take_sample(moment: float, world: World, fleet: SimulatedFleet, timeline: Ti
     )
 
 
-def _pool_sample(moment: float, world: World, fleet: SimulatedFleet, stream: Stream) -> Json:
+def _pool_sample(moment: float, world: World, fleet: SimulatedFleet, stream: LiveStream) -> Json:
     status = (world.resource(stream.name) or {}).get("status") or {}
     record = fleet.records[stream.name]
     names = {stream.pool, stream.decode_pool}

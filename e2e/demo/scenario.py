@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from e2e.cluster.presets import SimulatedNode, h200_boards, nvl72_rack
-from weft.twin.fleet import Stream
+from weft.twin.fleet import LiveStream
 from weft.twin.traffic import Lengths, Profile
 
 POOLS_FILE = Path(__file__).with_name("pools.yaml")
@@ -31,9 +31,9 @@ def _hill(low: float, high: float, start: float) -> Profile:
 
 
 STREAMS = (
-    Stream("chat", "chat", _hill(20.0, 80.0, 10.0), Lengths(1200), Lengths(250)),
-    Stream("assistant", "assistant", _hill(3.5, 14.0, 20.0), Lengths(2000), Lengths(300)),
-    Stream(
+    LiveStream("chat", "chat", _hill(20.0, 80.0, 10.0), Lengths(1200), Lengths(250)),
+    LiveStream("assistant", "assistant", _hill(3.5, 14.0, 20.0), Lengths(2000), Lengths(300)),
+    LiveStream(
         "reasoner",
         "reasoner-prefill",
         _hill(8.0, 32.0, 15.0),

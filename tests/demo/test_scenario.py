@@ -14,7 +14,7 @@ from tests.cli.terminal import listed, weft, written
 from tests.demo.looks import NAMES, look, nodes, resources
 
 if TYPE_CHECKING:
-    from weft.twin.fleet import Stream
+    from weft.twin.fleet import LiveStream
 
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 each_stream = pytest.mark.parametrize("stream", scenario.STREAMS, ids=lambda stream: stream.name)
@@ -33,7 +33,7 @@ def test_the_readme_counts_the_nodes_the_pools_and_the_minutes() -> None:
 
 
 @each_stream
-def test_traffic_rises_and_falls_inside_the_run(stream: Stream) -> None:
+def test_traffic_rises_and_falls_inside_the_run(stream: LiveStream) -> None:
     """Both are seen from their beginning to their end."""
     rates = [stream.profile.rate(float(second)) for second in range(int(scenario.RUN_SECONDS) + 1)]
     peak = rates.index(max(rates))

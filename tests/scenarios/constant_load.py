@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from weft.api.parsing import parse_pool
 from weft.catalog import load
-from weft.twin.fleet import SimulatedFleet, SimulatedPod, Stream
+from weft.twin.fleet import LivePod, LiveStream, SimulatedFleet
 from weft.twin.modelled import engine_speed
 from weft.twin.server import EngineServers
 from weft.twin.traffic import Lengths, Profile
@@ -30,7 +30,7 @@ class ConstantLoad:
     def __init__(self, place: Place, pools: tuple[str, ...], requests_per_second: float) -> None:
         """Read which pods there are; nothing listens yet."""
         profile = Profile(((0.0, requests_per_second),))
-        streams = [Stream(name, name, profile, Lengths(800), Lengths(100)) for name in pools]
+        streams = [LiveStream(name, name, profile, Lengths(800), Lengths(100)) for name in pools]
         self._fleet = SimulatedFleet(streams, Random(SEED))
         self._pods = [pod for name in pools for pod in _engines_of(place, name)]
         self._stop = threading.Event()
@@ -72,10 +72,10 @@ class ConstantLoad:
             await asyncio.sleep(STEP_SECONDS / 2)
 
 
-def _engines_of(place: Place, name: str) -> list[SimulatedPod]:
+def _engines_of(place: Place, name: str) -> list[LivePod]:
     record = parse_pool(place.pool(name))
     assert record.spec is not None
     assert record.status.plan is not None
     speed = engine_speed(record.status.plan, record.spec, load())
     pods = place.objects("api/v1/pods", f"weft.dev/pool={name}")
-    return [SimulatedPod(pod["metadata"]["uid"], pod["status"]["podIP"], name, speed, routed=True) for pod in pods]
+    return [LivePod(pod["metadata"]["uid"], pod["status"]["podIP"], name, speed, routed=True) for pod in pods]

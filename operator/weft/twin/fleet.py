@@ -26,7 +26,7 @@ RECENT_SECONDS = 15.0
 
 
 @dataclass(frozen=True, slots=True)
-class SimulatedPod:
+class LivePod:
     """A ready leader pod: where its `/metrics` is served and which pool it serves."""
 
     uid: str
@@ -37,7 +37,7 @@ class SimulatedPod:
 
 
 @dataclass(frozen=True, slots=True)
-class Stream:
+class LiveStream:
     """Traffic for one pool, or for a split when `decode_pool` names where decoding happens."""
 
     name: str
@@ -52,7 +52,7 @@ class Stream:
 class LiveEngine:
     """A pod's engine with its metrics."""
 
-    pod: SimulatedPod
+    pod: LivePod
     engine: SimulatedEngine
     metrics: EngineMetrics
 
@@ -89,7 +89,7 @@ class StreamRecord:
 class SimulatedFleet:
     """Sync it with the pods that exist, advance it with the clock."""
 
-    def __init__(self, streams: Iterable[Stream], random: Random) -> None:
+    def __init__(self, streams: Iterable[LiveStream], random: Random) -> None:
         """No engine runs until `sync` names pods."""
         self.streams = tuple(streams)
         self.records = {stream.name: StreamRecord() for stream in self.streams}
@@ -98,7 +98,7 @@ class SimulatedFleet:
         self._now = 0.0
         self._handed: dict[Request, _Handed] = {}
 
-    def sync(self, pods: Iterable[SimulatedPod]) -> tuple[list[LiveEngine], list[LiveEngine]]:
+    def sync(self, pods: Iterable[LivePod]) -> tuple[list[LiveEngine], list[LiveEngine]]:
         """Make the engines match the pods; answers with those that started and those that ended."""
         wanted = {pod.uid: pod for pod in pods}
         ended = [self.engines.pop(uid) for uid in list(self.engines) if uid not in wanted]
@@ -127,7 +127,7 @@ class SimulatedFleet:
         for record in self.records.values():
             record.forget_before(now - RECENT_SECONDS)
 
-    def _arrive(self, stream: Stream, moment: float) -> None:
+    def _arrive(self, stream: LiveStream, moment: float) -> None:
         record = self.records[stream.name]
         record.arrived += 1
         # a prefill engine answers with one token; the decode side draws how many there are
@@ -150,7 +150,7 @@ class SimulatedFleet:
             else:
                 live.engine.submit(request, max(self._now, request.arrived))
 
-    def _refuse(self, stream: Stream, request: Request) -> None:
+    def _refuse(self, stream: LiveStream, request: Request) -> None:
         """Longer than the engine can hold: its user gets an error at once."""
         self.records[stream.name].refused += 1
         handed = self._handed.pop(request, None)
@@ -169,7 +169,7 @@ class SimulatedFleet:
                 handed = self._handed.pop(request, None)
                 self._record(stream, request, request.arrived if handed is None else handed.prompt.arrived)
 
-    def _hand_over(self, stream: Stream, live: LiveEngine, prompt: Request) -> None:
+    def _hand_over(self, stream: LiveStream, live: LiveEngine, prompt: Request) -> None:
         output = stream.output_tokens.draw(self._random)
         request = Request(prompt.last_token_at, prompt.input_tokens, output, remote=True)
         self._handed[request] = _Handed(prompt, live)
@@ -181,7 +181,7 @@ class SimulatedFleet:
             if request.stage not in {Stage.Waiting, Stage.Fetching} and handed.prompt.stage is Stage.Kept:
                 handed.live.engine.release(handed.prompt, self._now)
 
-    def _record(self, stream: Stream, request: Request, asked: float) -> None:
+    def _record(self, stream: LiveStream, request: Request, asked: float) -> None:
         record = self.records[stream.name]
         record.answered += 1
         ttft = request.first_token_at - asked + request.api_seconds

@@ -148,7 +148,7 @@ class StepTable:
         return self._prompts.at(tokens, mean_context)
 
 
-def read_table(lines: Iterable[str], launch_seconds: float = 0.0) -> StepTable:
+def read_table(lines: Iterable[str]) -> StepTable:
     """A table of measured points from CSV with the columns step (decode, prompts), size, context_tokens, seconds.
 
     Raises `ValueError` where a column, a number or a point is missing.
@@ -159,7 +159,7 @@ def read_table(lines: Iterable[str], launch_seconds: float = 0.0) -> StepTable:
             grids[row["step"]][float(row["size"]), float(row["context_tokens"])] = float(row["seconds"])
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"line {number} is no point of a step: {row}") from error
-    return StepTable(grids["decode"], grids["prompts"], launch_seconds)
+    return StepTable(grids["decode"], grids["prompts"])
 
 
 def _never_less(values: list[float]) -> list[float]:
