@@ -91,6 +91,11 @@ class _Seen:
         histograms = Histograms.of(window)
         return cls(observe_pod(target, window, histograms), window, histograms)
 
+    @property
+    def answered(self) -> bool:
+        """Whether its window is long enough for a rate."""
+        return self.pod.requests_per_second is not None
+
 
 def observe_pod(target: Target, window: Window, found: Histograms) -> PodObservation:
     """One pod's figures over the window; its start-up time by its conditions, else by the engine's own word."""
@@ -150,28 +155,36 @@ def observe_pool(
     fresh = [(target, history) for target, history in fresh if history.age_seconds <= STALE_SECONDS]
     read = without_contradicted(_windows(fresh))
     seen = [_Seen.of(target, window) for (target, _), window in zip(fresh, read, strict=True)]
-    answered = [each for each in seen if each.pod.requests_per_second is not None]
-    windows = [each.window for each in answered]
-    told = [
-        each.window for each in seen if each.pod.requests_per_second is not None or _tells_no_rate_for_good(each.window)
-    ] or [window for window in read if STRANGER not in window.contradicted]
-    histograms = [each.histograms for each in answered]
-    found = Histograms.merged(histograms)
-    together = Together(
+    answered = [each for each in seen if each.answered]
+    together = _together(seen, arrivals([each.window for each in answered], list(fronts), histories))
+    added_up = add_up(len(expected), tuple(each.pod for each in answered), together)
+    return replace(added_up, heard=tuple((target.pod, history.silent_seconds) for target, history in fresh))
+
+
+def _together(seen: Sequence[_Seen], arrived: Arrived) -> Together:
+    """What all pods tell together: figures by those that answered, and words about what is missing by their pages."""
+    answered = [each for each in seen if each.answered]
+    windows, histograms = [each.window for each in answered], [each.histograms for each in answered]
+    found, pages = Histograms.merged(histograms), _pages_to_judge(seen)
+    return Together(
         histograms=found,
-        arrived=arrivals(windows, list(fronts), histories),
+        arrived=arrived,
         rate=_rate_of_all(windows),
         prefix_tokens=_prefix_tokens(windows),
         hit_rate=_mean(_all(window.ratio("hit_rate") for window in windows)),
-        missing=missing(told),
+        missing=missing(pages),
         caveats=(
-            *caveats(told, found.ttft, found.tpot),
-            *contradicted(read),
+            *caveats(pages, found.ttft, found.tpot),
+            *contradicted(each.window for each in seen),
             *unmixed(each.tpot_unit for each in histograms),
         ),
     )
-    added_up = add_up(len(expected), tuple(each.pod for each in answered), together)
-    return replace(added_up, heard=tuple((target.pod, history.silent_seconds) for target, history in fresh))
+
+
+def _pages_to_judge(seen: Sequence[_Seen]) -> list[Window]:
+    """By whose pages a series is missing: those that were seen for long enough; until there is one, all of engines."""
+    lasting = [each.window for each in seen if each.answered or _tells_no_rate_for_good(each.window)]
+    return lasting or [each.window for each in seen if STRANGER not in each.window.contradicted]
 
 
 def _windows(fresh: Sequence[tuple[EngineTarget, History]]) -> list[Window]:

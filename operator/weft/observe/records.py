@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from weft.domain import labels
@@ -18,6 +19,8 @@ from weft.schedulers import kueue
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from weft.observe.identity import Identified
 
 Json = dict[str, Any]
 
@@ -45,17 +48,21 @@ def read_node(body: Json) -> NodeRecord:
 
 def read_pod(body: Json) -> PodRecord | None:
     """A Pod that is ours, of a router of ours, or asks for accelerator-like resources; None for every other pod."""
-    meta, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}
-    requests = pod_requests(spec)
-    identified = identify(meta)
-    identity = identified.identity if identified is not None else None
+    meta = body["metadata"]
+    requests, identified = pod_requests(body.get("spec") or {}), identify(meta)
     # anybody may write a label: with it, no pod hides what it asks for
-    front_of = None if identity or requests else (meta.get("labels") or {}).get(labels.FRONT_OF)
-    if identity is None and not requests and not front_of:
+    front_of = None if identified or requests else (meta.get("labels") or {}).get(labels.FRONT_OF)
+    if identified is None and not requests and not front_of:
         return None
-    scheduled = _condition(status, "PodScheduled")
+    pod = _read_any(body, requests, front_of or None)
+    return pod if identified is None else _of_a_replica(pod, identified, body)
+
+
+def _read_any(body: Json, requests: tuple[tuple[str, int], ...], front_of: str | None) -> PodRecord:
+    """What is read of every pod, whoever owns it; `front_of` is the UID of the pool or split before which it routes."""
+    meta, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}
+    tags, notes = meta.get("labels") or {}, meta.get("annotations") or {}
     gates = {gate.get("name") for gate in spec.get("schedulingGates") or ()}
-    gated, queued = labels.GATE in gates, bool(gates - {labels.GATE})
     return PodRecord(
         namespace=meta["namespace"],
         name=meta["name"],
@@ -63,32 +70,42 @@ def read_pod(body: Json) -> PodRecord | None:
         phase=_phase(status),
         node=spec.get("nodeName") or status.get("nominatedNodeName") or None,
         requests=requests,
-        identity=identity,
-        gated=gated,
-        queued=queued,
+        gated=labels.GATE in gates,
+        queued=bool(gates - {labels.GATE}),
         ready=_condition(status, "Ready").get("status") == "True",
-        routed=(meta.get("labels") or {}).get(labels.ROUTED) == "true",
+        routed=tags.get(labels.ROUTED) == "true",
         terminating=meta.get("deletionTimestamp") is not None,
         created=known_instant(meta.get("creationTimestamp")) or 0.0,
-        released=None if gated or queued or identity is None else _released(meta, scheduled),
         ip=status.get("podIP") or None,
-        message=scheduler_words(scheduled),
+        message=scheduler_words(_condition(status, "PodScheduled")),
         failure=read_failure(status, sidecars_of(spec)),
         priority=int(spec.get("priority") or 0),
         stopped=_stopped(_condition(status, kueue.TAKEN_AWAY)),
-        startup_seconds=startup_seconds(status) if identity is not None else None,
-        front_of=front_of or None,
-        pair=(meta.get("labels") or {}).get(labels.PAIR, ""),
-        engine=(meta.get("labels") or {}).get(labels.ENGINE if front_of else labels.ENGINE_NAME, ""),
-        image=_engine_image(spec) if identity is not None else "",
-        unrouted=known_instant((meta.get("annotations") or {}).get(labels.UNROUTED)),
-        mislabelled=identified.mislabelled if identified is not None else (),
-        relabelled=known_instant((meta.get("annotations") or {}).get(labels.RELABELLED)),
-        gone_by=known_instant(meta.get("deletionTimestamp")) if front_of or identity is not None else None,
-        loading=_loading(status) if identity is not None else None,
-        download=_download(status) if identity is not None else None,
-        servers=_servers(meta) if identity is not None else None,
-        start=read_start(status, identity) if identity is not None else None,
+        front_of=front_of,
+        pair=tags.get(labels.PAIR, ""),
+        engine=tags.get(labels.ENGINE if front_of else labels.ENGINE_NAME, ""),
+        unrouted=known_instant(notes.get(labels.UNROUTED)),
+        relabelled=known_instant(notes.get(labels.RELABELLED)),
+        gone_by=known_instant(meta.get("deletionTimestamp")) if front_of else None,
+    )
+
+
+def _of_a_replica(pod: PodRecord, identified: Identified, body: Json) -> PodRecord:
+    """With what only pods of our replicas have."""
+    meta, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}
+    waits = pod.gated or pod.queued
+    return replace(
+        pod,
+        identity=identified.identity,
+        mislabelled=identified.mislabelled,
+        released=None if waits else _released(meta, _condition(status, "PodScheduled")),
+        image=_engine_image(spec),
+        gone_by=known_instant(meta.get("deletionTimestamp")),
+        startup_seconds=startup_seconds(status),
+        start=read_start(status, identified.identity),
+        loading=_loading(status),
+        download=_download(status),
+        servers=_servers(meta),
     )
 
 
