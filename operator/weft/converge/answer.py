@@ -16,8 +16,8 @@ P = TypeVar("P")
 class Convergence(Generic[P]):
     """Actions in the order in which they have to be done, the progress to write, and events of this pass.
 
-    Any beginning of `actions` may be carried out and the rest forgotten: the next pass finds what is left. In
-    `again_seconds` the progress is another, though nothing happens; None where time alone changes nothing.
+    Any beginning of `actions` may be carried out and the rest forgotten: the next pass finds what is left. After
+    `again_seconds` the progress changes by itself; None where time alone changes nothing.
     """
 
     actions: tuple[Action, ...]

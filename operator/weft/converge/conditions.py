@@ -31,8 +31,6 @@ NEEDS_AN_EDIT = frozenset(
         Reason.PrecisionUnsupported,
     }
 )
-
-
 # A replica that has its place in a queue is assigned, and yet waits for others than its engine.
 QUEUES = frozenset({Reason.WaitingForQuota})
 

@@ -1,4 +1,4 @@
-"""Who of a pool leaves now and how, who is kept a moment longer for a front that may still choose it, who finishes."""
+"""Which replicas of a pool leave now, and which are kept a moment longer for a front that may still choose them."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Departures:
-    """`going` are replicas, those that stay among them, with how each leaves once it has to.
+    """`going` are all replicas but those that are kept, with the way in which each leaves once it has to.
 
-    `finishing` are those of them that leave and have requests left. `changes_after_seconds`: when time alone makes that
-    another; infinite where it does not.
+    Those that are to stay are among them: nothing is done to these while they are whole. `finishing` is how many leave
+    and have requests left. After `changes_after_seconds` that changes by itself; infinite where it does not.
     """
 
     look: Look

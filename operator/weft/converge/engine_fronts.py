@@ -1,4 +1,4 @@
-"""Fronts of one pool: one, or one for each engine while its replicas run two that no router speaks to both of.
+"""Fronts of one pool: one, or one for each engine while its replicas run two engines and no router speaks to both.
 
 A router of one engine is blind to replicas of another at best: `vllm-router` 0.1.17 looks at no other pod while it
 waits for one that does not answer at its port. So each front chooses replicas of its own engine alone then, as the
@@ -54,8 +54,8 @@ class EngineFronts:
     """Generations of a pool by engine, the planned one first, with the front that each shall have, if any.
 
     `first` is the engine whose front has the name that a pool's only front has, where one of these has it; `is_there`
-    says that its Deployment exists. `trouble` is why the front of each engine does not answer, and `lasting` are those
-    of whom a replica answers that is to stay. `serves` says that requests find replicas of the planned engine.
+    says that its Deployment exists. `trouble` is why the front of each engine does not answer. `lasting` are the
+    engines of which a replica answers that is to stay. `serves` says that requests find replicas of the planned engine.
     """
 
     current: EngineName
@@ -93,9 +93,9 @@ class EngineFronts:
 
     @property
     def serving(self) -> tuple[Generation, ...]:
-        """Those that may be chosen: whose front answers and has a replica that stays, or if there is none, any replica.
+        """Generations that may be chosen: whose front answers and has a replica that is to stay, or else any replica.
 
-        So the last replica of a front that stays itself leaves when nobody chooses that any more.
+        So the last replica behind a front that itself stays leaves once nobody chooses that front any more.
         """
         found = [each for each in self.known if each.is_pair and each.pair in self.wanted]
         answering = [each for each in found if self.trouble[each.pair] is None]
@@ -165,7 +165,7 @@ class EngineFronts:
 
 
 def engine_at_a_gateway(current: EngineName, replicas: Iterable[Replica]) -> EngineName:
-    """Of which an endpoint picker is told the port, as it takes one for all pods: the one of which most answer."""
+    """The engine whose port an endpoint picker is told, which takes one for all pods: that of most that answer."""
     answering = Counter(engine_of(replica, current) for replica in replicas if answers(replica))
     return max(answering, key=lambda engine: (answering[engine], engine is current), default=current)
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from weft.domain.cluster import PodRecord
     from weft.domain.snapshot import PoolRecord
 
-# So many routers of the larger generation tell a quarter of its replicas from another, where fewer do not.
+# Routers of the larger generation where fewer cannot tell the shares apart: four tell a quarter of its replicas.
 ROUTERS_WHILE_TWO = 4
 NEARLY = 0.25  # of a router
 OVERDUE_SECONDS = 60.0  # after its grace period a router that is still there has a kubelet that does not answer
@@ -33,7 +33,10 @@ OVERDUE_SECONDS = 60.0  # after its grace period a router that is still there ha
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """What of one pair answers, on the prefill and on the decode side: with an assignment (`staying`), and in all."""
+    """How many replicas of one pair answer, on the prefill and on the decode side.
+
+    `staying` are those with an assignment, `answering` all.
+    """
 
     pair: str
     staying: tuple[int, ...]
@@ -41,7 +44,7 @@ class Generation:
 
     @property
     def is_pair(self) -> bool:
-        """Whether both halves answer: a request that finds only one of them fails or waits for nothing."""
+        """Whether both halves answer: a request that finds only one of them fails or waits in vain."""
         return min(self.answering) > 0
 
 
@@ -116,7 +119,10 @@ def kept_for_their_front(
 def last_of_each(
     replicas: Sequence[Replica], outlived: Collection[str], key: Callable[[Replica], str]
 ) -> tuple[Replica, ...]:
-    """The last one that answers of each of these generations, where all of it are to leave."""
+    """The last replica that answers of each of the `outlived` generations, where all that answer are to leave.
+
+    `key` tells the generation of a replica.
+    """
     last: dict[str, Replica] = {}
     for replica in replicas:
         if answers(replica):
@@ -127,7 +133,10 @@ def last_of_each(
 
 
 def overdue_in_seconds(pool: PoolRecord, pods: Iterable[PodRecord], now: float) -> float:
-    """Until nothing is kept for the next of the routers that terminate, though it is still there; else infinite."""
+    """Seconds until nothing is kept any more for one of the routers that terminate, though it is still there.
+
+    Infinite where none terminates.
+    """
     ends = (pod.gone_by for pod in routers_of(pool, pods, now) if pod.gone_by is not None)
     return min(ends, default=inf) + OVERDUE_SECONDS - now
 

@@ -37,9 +37,10 @@ _GIGA = 1e9
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """What a replica does `since` then (epoch seconds), and what it should take: seconds, and where they are from.
+    """What a replica `does`, since when (epoch seconds), and how long that should take: `expected` seconds.
 
-    Where it `tells` how far it is, the words change for as long as it lasts.
+    `basis` says where these are from; without one nobody knows them. Where the replica `tells` itself how far it is,
+    the words change for as long as the phase lasts.
     """
 
     replica: int
@@ -59,7 +60,7 @@ class Phase:
         return f"replica {self.replica} {self.does} ({told})"
 
     def changes_after_seconds(self, now: float) -> float | None:
-        """When the words will be others, though nothing happens; None where they stay."""
+        """Seconds until the words change by themselves; None where they stay."""
         passed = self._minutes(now)
         if self.tells:
             return TOLD_SECONDS
@@ -97,9 +98,9 @@ def starting(pool: PoolRecord, replicas: Iterable[Replica], now: float) -> Start
 def with_phases(
     census: Census, pool: PoolRecord, replicas: Iterable[Replica], now: float, half: str = ""
 ) -> tuple[Census, float | None]:
-    """The census with what replicas do that start, unless one waits; and after how many seconds that is another.
+    """The census with how far starting replicas have come, unless it says already what one waits for.
 
-    `half` says of which half of a split, where both are told of.
+    Beside it the seconds until those words change by themselves. `half` names the half of a split.
     """
     found = starting(pool, replicas, now) if census.waiting is None and census.ready < census.present else None
     if found is None:
@@ -130,7 +131,10 @@ def _bound_since(replica: Replica) -> float | None:
 
 
 def _usual(does: str, start_up: StartUp, replica: Replica) -> int:
-    """Seconds that what it does took in the last starts; what was downloaded before is since then a part of it."""
+    """Seconds that the phase took in the last starts.
+
+    A download that is over is a part of the phase after it, as that is timed from before the download.
+    """
     setup, image, download, weights, engine = start_up.phases
     before = download if any(pod.download is not None for pod in replica.pods) else 0
     if does in {PULLS, PULLS_BOTH}:
@@ -141,7 +145,7 @@ def _usual(does: str, start_up: StartUp, replica: Replica) -> int:
 def _activity(replica: Replica, pool: PoolRecord, bound: float) -> Phase | None:
     """What it does and since when, where that is known; `bound` is when its nodes had it.
 
-    A model that was downloaded before its engine began to run is loaded since then: that is what the time is known of.
+    Loading counts from the beginning of the download, where there was one: estimates know one time for both.
     """
     leader, runs = replica.leader, all(pod.phase is PodPhase.Running for pod in replica.pods)
     if leader is None or (runs and leader.loading is None):

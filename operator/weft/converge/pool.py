@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from weft.domain.snapshot import PoolRecord
     from weft.render import Json
 
-
 T = TypeVar("T")
 
 
@@ -93,7 +92,7 @@ def converge_pool(
 
 
 def _counted(look: Look, fronts: EngineFronts | None, departures: Departures) -> tuple[Census, float | None]:
-    """The pool in numbers and in words about what it waits for; and after how many seconds those are others."""
+    """The pool in numbers, and in words about what it waits for; and the seconds until these change by themselves."""
     census = Census.of(look.pool, look.replicas, departures.finishing)
     waiting = census.waiting or _waiting(look) or (fronts.awaited if fronts is not None else None)
     return with_phases(replace(census, waiting=waiting), look.pool, look.replicas, look.heard.now)
@@ -129,7 +128,7 @@ def wanted_objects(pool: PoolRecord, replicas: Sequence[Replica], fronts: Engine
 
 
 def _ports_of_all(replicas: Sequence[Replica]) -> int:
-    """Ports that all pods have which may be chosen: a picker takes each of an InferencePool for one of every pod."""
+    """How many ports every pod has that may be chosen: a picker expects each port of an InferencePool at all pods."""
     routed = [pod for replica in replicas for pod in replica.live if pod.routed]
     counts = [pod.api_servers for pod in routed if pod.ready] or [pod.api_servers for pod in routed]
     return max(1, min(counts, default=1))

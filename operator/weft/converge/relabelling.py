@@ -1,7 +1,7 @@
 """Labels of engine pods that somebody edited, put back: fronts, Services and budgets find pods by them alone.
 
-Whose a pod is its name tells, so that nothing else depends on them. Who edits them again and again is answered once a
-minute for each pod, and no fight begins.
+A pod's name tells whose it is, so that nothing else depends on labels. Somebody who edits them again and again is
+answered once a minute for each pod, so that no fight begins.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Relabelling:
 def _lacking(pod: PodRecord) -> Iterator[tuple[str, str]]:
     """Labels that a pod should have and has not; one that we took out of its front stays out of it.
 
-    Whether any but the first pod of a replica takes requests a label tells alone.
+    Whether another pod of a replica than the first takes requests, that label alone tells: it is not put back there.
     """
     yield from pod.mislabelled
     first = pod.identity is not None and pod.identity.rank == 0

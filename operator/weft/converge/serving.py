@@ -30,7 +30,7 @@ def front_trouble(around: ObjectsAround, pair: str = "") -> Explanation | None:
 
 
 def image_of_front(around: ObjectsAround, of: str) -> str:
-    """What the front of an earlier pair or engine runs, and goes on to: `router.image` is that of the current one."""
+    """The image that the front of an earlier pair or engine runs and keeps: `router.image` is for the current one."""
     record = around.mine("apps/v1", "Deployment", front_name(around.owner, of))
     return front_image(record.body) if record is not None else ""
 

@@ -24,11 +24,12 @@ PODS_AT_A_TIME = 64  # a second or two of writing
 
 
 def create_missing(pool: PoolRecord, replicas: Iterable[Replica], around: ObjectsAround) -> Iterator[Action]:
-    """Pods that assigned replicas still lack, and their ComputeDomain before; raises `Invalid` for a spec without any.
+    """Pods that assigned replicas still lack, and their ComputeDomain before.
 
-    Some replicas at a time, and never a part of one: those that are there are noted and released meanwhile, and the
-    news of their pods brings the next pass. A replica that lost a pod is never mended. Nor is one completed that was
-    assigned for another revision: it would carry that revision's label and this one's content.
+    Raises `Invalid` for a spec of which no pods can be made. Some replicas at a time, and never a part of one: those
+    that are there are noted and released meanwhile, and the news of their pods brings the next pass. A replica that
+    lost a pod is never mended. Nor is one completed that was assigned for another revision: it would carry that
+    revision's label and this one's content.
     """
     current, created = revision_asked(pool), 0
     if current is None:

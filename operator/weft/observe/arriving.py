@@ -51,7 +51,7 @@ def _at_front(fronts: list[Target], histories: Mapping[str, History]) -> Arrived
 
 
 def _is_odd(history: History) -> bool:
-    """Whether a count in the whole window is none of requests that come, one after the other."""
+    """Whether some count over the window cannot be one of requests that come one after the other."""
     names = {counter.name for way in FRONTS.ways for counter in way.added}
     lines = [line for name in names for line in history.lines(name)]
     return goes_down_and_up(lines) or leaps(lines)

@@ -146,7 +146,7 @@ def observe_pool(
     histories: Mapping[str, History],
     fronts: Iterable[Target] = (),
 ) -> PoolObservation:
-    """What the pods of a pool tell, in the windows of samples that there are, each as what it runs tells it.
+    """What the pods of a pool tell in their windows of samples, each by the series of the engine that it runs.
 
     A pod counts as answered once its window is fresh and long enough for a rate.
     """
@@ -204,9 +204,9 @@ def _tells_no_rate_for_good(window: Window) -> bool:
 
 
 def words_of(targets: Iterable[EngineTarget], histories: Mapping[str, History]) -> dict[str, EngineWord]:
-    """Which engines have something to do, by name of their pod, from the first sample on; those that do not tell lack.
+    """Which engines have something to do, by name of their pod, from the first sample on.
 
-    A pod that leaves needs no rate, for which `observe_pool` waits.
+    Those that do not tell are left out. A pod that leaves needs no rate, for which `observe_pool` waits.
     """
     known = [(target, histories[target.uid]) for target in targets if target.uid in histories]
     windows = [Window.of(history, each.series) for each, history in known]
@@ -228,7 +228,8 @@ def add_up(expected: int, pods: tuple[PodObservation, ...], together: Together) 
     So many pods were expected to answer.
     """
     found, arrived = together.histograms, together.arrived
-    input_tokens, output_tokens = _weighted(pods, _input_tokens), _weighted(pods, lambda pod: pod.output_tokens)
+    input_tokens = _weighted(pods, lambda pod: pod.input_tokens)
+    output_tokens = _weighted(pods, lambda pod: pod.output_tokens)
     computed = _weighted(pods, lambda pod: pod.computed_input_tokens)
     ttft_mean, tpot_mean = _of_all(pods, lambda pod: pod.ttft_mean), _of_all(pods, lambda pod: pod.tpot_mean)
     transfer_seconds = _weighted(pods, lambda pod: pod.transfer_seconds)
@@ -326,10 +327,6 @@ def _lasted(window: Window, name: str | None) -> float | None:
 def _last_starts(pods: Iterable[PodObservation]) -> tuple[MeasuredStart, ...]:
     known = [pod.start for pod in pods if pod.start is not None]
     return tuple(sorted(known, key=attrgetter("replica"))[-KEPT_STARTS:])
-
-
-def _input_tokens(pod: PodObservation) -> float | None:
-    return pod.input_tokens
 
 
 def _known(pods: Iterable[PodObservation], value: Callable[[PodObservation], float | None]) -> tuple[float, ...]:

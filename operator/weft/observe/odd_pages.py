@@ -1,4 +1,4 @@
-"""Pages that are taken for none: old ones, those that no engine of the pool shows, and those that nobody can add up.
+"""Pages that are not believed: old ones, those that no engine of the pool shows, and those that nobody can add up.
 
 Their replica tells no demand, while its siblings are believed: its pool does not shrink by it, nor grow.
 """
@@ -23,7 +23,7 @@ MODEL_LABEL = "model_name"
 
 
 def odd_page(window: Window) -> Iterator[str]:
-    """Why a page is none, by itself."""
+    """Why a page is not believed, by what it shows itself."""
     if _stands_still(window) and window.series.settles_when_idle and _stays_inside(window):
         yield STUCK
     names = _of_its_load(window)
@@ -101,6 +101,6 @@ def _of_its_load(window: Window) -> tuple[str, ...]:
 
 
 def _is_garbled(window: Window, name: str) -> bool:
-    """Whether some series of a name tell numbers, and others none that can be: their sum would lack these."""
+    """Whether some series of a name show numbers that can be, and others do not: their sum would lack those."""
     lines = window.lines(name)
     return any(lines) and not all(lines)

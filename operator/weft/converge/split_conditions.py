@@ -1,0 +1,79 @@
+"""Ready, Reconciling and Stalled of a split, as `conditions` has them of a pool."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weft.converge.children import SIDES
+from weft.converge.conditions import said_false, stall
+from weft.domain.reasons import Explanation, Reason
+from weft.domain.status import Condition
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from weft.converge.children import Side
+    from weft.converge.split_routing import Routing
+    from weft.domain.snapshot import SplitRecord
+
+
+def why_no_requests(sides: Sequence[Side], routing: Routing | None) -> Explanation | None:
+    """What keeps requests from whole pairs, or pairs from being whole."""
+    return _half(sides) if routing is None else routing.taken or _half(sides) or _no_front(routing)
+
+
+def _no_front(routing: Routing) -> Explanation | None:
+    """Why no pair has a front that answers; None where one has, or there is no pair."""
+    troubles = [routing.trouble[each.pair] for each in routing.pairs]
+    return None if None in troubles else next(iter(troubles), None)
+
+
+def _half(sides: Sequence[Side]) -> Explanation | None:
+    """Which half is missing while the other answers."""
+    missing = [side.role.value for side in sides if side.ready == 0]
+    if len(missing) != 1:
+        return None
+    return Explanation(Reason.HalfPair, f"no {missing[0].lower()} replica is ready: nothing is routed to half a pair")
+
+
+def split_conditions(
+    split: SplitRecord,
+    sides: Sequence[Side],
+    refused: Explanation | None,
+    trouble: Explanation | None,
+    *,
+    paired: bool,
+) -> tuple[Condition, ...]:
+    """Conditions of a split. `refused` is why its front cannot be rendered, `trouble` what keeps requests from pairs.
+
+    `paired` says that both halves answer behind a front.
+    """
+    stalled = stall(split.conditions, split.problem or refused)
+    counts = ", ".join(
+        f"{side.ready} of {side.census.desired if side.census else 0} {side.role.value.lower()}" for side in sides
+    )
+    said = said_false(split.conditions, "Planned") or said_false(split.conditions, "Placed")
+    waiting = next((f"; {side.census.waiting}" for side in sides if side.census and side.census.waiting), "")
+    starting = said or Explanation(Reason.ReplicasStarting, f"{counts} replicas are ready{waiting}")
+    not_ready = trouble if paired else stalled or trouble or starting
+    serving = Condition("Ready", "True", Explanation(Reason.Serving, f"{counts} replicas serve"))
+    found = (Condition("Ready", "False", not_ready) if not_ready is not None else serving,)
+    if stalled is not None:
+        return (*found, Condition("Stalled", "True", stalled))
+    moving = _moving(sides, counts)
+    return (*found, Condition("Reconciling", "True", moving)) if moving is not None else found
+
+
+def _moving(sides: Sequence[Side], counts: str) -> Explanation | None:
+    """What is under way on either side."""
+    censuses = [side.census for side in sides if side.census is not None]
+    rolling = any((census.outdated or census.undecided) and not census.paused for census in censuses)
+    halted = any(census.outdated and census.paused for census in censuses)
+    growing = len(censuses) < len(SIDES) or any(census.ready < max(1, census.desired) for census in censuses)
+    claims = (
+        (rolling, Reason.RollingOut, "replicas of an earlier revision are being replaced"),
+        (halted, Reason.Paused, "replicas are of an earlier revision, and rollout.paused keeps them: unset it"),
+        (growing, Reason.Scaling, f"{counts} replicas are ready"),
+        (any(census.leaving for census in censuses), Reason.Draining, "replicas are leaving"),
+    )
+    return next((Explanation(reason, message) for holds, reason, message in claims if holds), None)

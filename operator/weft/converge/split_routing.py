@@ -1,0 +1,80 @@
+"""Which generations of a split have a front, and why those fronts do not answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from weft.converge.generations import Generation, fronts_wanted, generations_of, shown_to_a_picker
+from weft.converge.objects import OF_GATEWAYS, OF_ROUTERS
+from weft.converge.serving import front_trouble, route_trouble
+from weft.domain.spec import RouterKind
+from weft.render import ENDPOINTS, pair_of, shown_pair
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from weft.converge.children import Side
+    from weft.converge.objects import Kind, ObjectsAround
+    from weft.domain.reasons import Explanation
+    from weft.domain.snapshot import SplitRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Routing:
+    """Generations of a split, the current one first, which of them have a front, and why those fronts do not answer.
+
+    Clients that choose pods themselves are their own front. `taken` is why nobody reaches any of them: a name that the
+    split needs belongs to somebody else.
+    """
+
+    known: tuple[Generation, ...]
+    routers: Mapping[str, int]
+    trouble: Mapping[str, Explanation | None]
+    lacks: Explanation | None = None  # of the cluster, for a Gateway: what is there cannot be seen then
+    taken: Explanation | None = None
+
+    @classmethod
+    def of(cls, split: SplitRecord, sides: Sequence[Side], around: ObjectsAround) -> Routing:
+        """As replicas, fronts and routes are now; `around` are the objects of the split's namespace."""
+        known = generations_of(pair_of(split), [side.replicas for side in sides])
+        if split.router_kind is RouterKind.Gateway:
+            return cls._at_a_gateway(known, sides, around)
+        managed = split.router_kind is RouterKind.Managed
+        trouble = {each.pair: front_trouble(around, each.pair) if managed else None for each in known}
+        usual = split.spec.router.replicas if split.spec is not None else 0
+        serves = known[0].is_pair and trouble[known[0].pair] is None
+        return cls(known, fronts_wanted(known, usual, taken_over=serves), trouble)
+
+    @classmethod
+    def _at_a_gateway(cls, known: tuple[Generation, ...], sides: Sequence[Side], around: ObjectsAround) -> Routing:
+        """One endpoint picker instead of routers, which is shown one generation."""
+        desired = [side.census.desired if side.census is not None else 0 for side in sides]
+        endpoints = around.mine(*ENDPOINTS, around.owner.name)
+        shown = shown_to_a_picker(known, desired, shown_pair(endpoints))
+        lacks = next((side.pool.lacks for side in sides if side.pool is not None), None)
+        return cls(known, {shown.pair: 1}, {shown.pair: lacks or route_trouble(around)}, lacks)
+
+    @property
+    def pairs(self) -> tuple[Generation, ...]:
+        """Those with a front of whom both halves answer."""
+        return tuple(each for each in self.known if each.is_pair and each.pair in self.routers)
+
+    @property
+    def serves_the_current(self) -> bool:
+        """Whether a front that answers stands before the current generation."""
+        current = self.known[0]
+        return current in self.pairs and self.trouble[current.pair] is None
+
+    def spared(self, split: SplitRecord) -> Collection[Kind]:
+        """Kinds of what stood before the split while its router was of another type, until this one serves."""
+        if self.serves_the_current or not any(each.is_pair for each in self.known[1:]):
+            return ()
+        return OF_ROUTERS if split.router_kind is RouterKind.Gateway else OF_GATEWAYS
+
+    @property
+    def only(self) -> str:
+        """The one pair that may be chosen, where a front stands before less than one; empty where all may be."""
+        if not self.pairs or len(self.pairs) == len(self.routers):
+            return ""
+        return max(self.pairs, key=lambda each: min(each.answering)).pair
