@@ -64,14 +64,10 @@ def read_devices(
     devices that are whole again, GPUs that DRA has taken over): such a zero says nothing beside what is there.
     """
     offered = dict(node.capacity)
-    there = {name: count for name, count in offered.items() if count > 0}
     product = product_of(labels) or _only_kind(labels) or _product_of_machine(labels, offered, catalog)
     product = product or _product_of_driver(offered, reported, catalog)
     if product is None:
-        claimable = _claimable(node, labels, reported, catalog)
-        return (
-            _unnamed(node, there, catalog) or claimable or _unnamed(node, offered, catalog) or _of_others(node, there)
-        )
+        return _without_a_product(node, labels, catalog, reported)
     accelerator = catalog.accelerator_of_product(whole_product(product))
     if accelerator is None:
         return Explanation(
@@ -79,6 +75,7 @@ def read_devices(
             f"node {node.name} has {product!r}, which the catalog does not know: it is not used; if it is one that the "
             f"catalog has, run: kubectl label node {node.name} {PRODUCT_LABELS[0]}=NAME",
         )
+    there = _there(node)
     resource = _resource_offered(accelerator, there)
     if resource is None and (claimable := _claimable(node, labels, reported, catalog)) is not None:
         return claimable
@@ -92,6 +89,24 @@ def read_devices(
         )
     offer = Offer(labels, product, accelerator, resource, offered[resource])
     return Devices(accelerator, resource, memory_bytes(offer), are_parts(offer), elsewhere=elsewhere)
+
+
+def _there(node: NodeRecord) -> dict[str, int]:
+    """The resources of which it offers any now."""
+    return {name: count for name, count in node.capacity if count > 0}
+
+
+def _without_a_product(
+    node: NodeRecord, labels: Labels, catalog: Catalog, reported: Reported
+) -> Devices | Explanation | None:
+    """What a node has whose accelerator nothing names: by what it offers now, by DRA, or by what it offered once."""
+    there = _there(node)
+    return (
+        _unnamed(node, there, catalog)
+        or _claimable(node, labels, reported, catalog)
+        or _unnamed(node, dict(node.capacity), catalog)
+        or _of_others(node, there)
+    )
 
 
 def product_of(labels: Mapping[str, str]) -> str | None:

@@ -58,19 +58,10 @@ def _render_pod(pool: PoolRecord, assignment: Assignment, rank: int) -> Json:
     )
     launch = replace(adapter_for(plan.shape.engine).launch(request), huge_pages=spec.engine.huge_pages)
     marks = _marks(pool, assignment, rank)
-    tags = {**_pod_labels(pool, assignment, rank, launch), **dict(marks.labels)}
-    meta = child_metadata(names.pod_name(pool.key, assignment.replica, rank), pool.key, tags)
-    if notes := {
-        **dict(spec.pod.annotations),
-        **dict(launch.annotations),
-        **dict(marks.annotations),
-        **file_annotations(launch),
-    }:
-        meta["annotations"] = notes
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": meta,
+        "metadata": _metadata(pool, assignment, rank, launch, marks),
         "spec": {
             **_placement(spec, plan, marks),
             **_identity(pool, assignment, rank),
@@ -86,6 +77,19 @@ def _render_pod(pool: PoolRecord, assignment: Assignment, rank: int) -> Json:
             "volumes": render_volumes(launch),
         },
     }
+
+
+def _metadata(pool: PoolRecord, assignment: Assignment, rank: int, launch: ContainerLaunch, marks: Marks) -> Json:
+    spec, _ = _planned(pool)
+    tags = {**_pod_labels(pool, assignment, rank, launch), **dict(marks.labels)}
+    meta = child_metadata(names.pod_name(pool.key, assignment.replica, rank), pool.key, tags)
+    notes = {
+        **dict(spec.pod.annotations),
+        **dict(launch.annotations),
+        **dict(marks.annotations),
+        **file_annotations(launch),
+    }
+    return {**meta, "annotations": notes} if notes else meta
 
 
 def _planned(pool: PoolRecord) -> tuple[PoolSpec, Plan]:
