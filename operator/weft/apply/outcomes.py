@@ -41,7 +41,7 @@ class Asked:
 
     @classmethod
     def of(cls, path: str, action: ApplyObject) -> Self:
-        """By the action that asks it."""
+        """What an action asks of the object at a path."""
         return cls(path, action.body, _digest(action.body), _digest(action.first))
 
 
@@ -65,7 +65,7 @@ class _Outcome:
 
 
 class Outcomes:
-    """By path of the object. Thread-safe: entries are only replaced."""
+    """What became of objects that were applied, by their path. Thread-safe: entries are only replaced."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         """Nothing was applied yet."""
@@ -85,7 +85,7 @@ class Outcomes:
         self._known[asked.path] = _Outcome(asked.body, asked.first, came, now, undone)
 
     def begin(self, asked: Asked, became: Json) -> None:
-        """As `note`, of what was not there: nobody has changed it yet."""
+        """The same as `note` for an object that was not there: nobody can have changed it yet."""
         self._known.pop(asked.path, None)
         self.note(asked, became)
 

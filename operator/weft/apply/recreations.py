@@ -49,7 +49,7 @@ class _Made:
 
 
 class Recreations:
-    """By path of the object. Thread-safe: entries are only replaced."""
+    """Which objects were made lately, and how often again, by their path. Thread-safe: entries are only replaced."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         """Nothing was made yet."""

@@ -24,6 +24,6 @@ class ReclaimTaint:
     value_is_its_time: bool = False
 
     def seconds_on(self, labels: Mapping[str, str]) -> float | None:
-        """On a node with these labels."""
+        """Seconds of notice on a node with these labels, None where nobody says."""
         is_spot = any(labels.get(key) == value for key, value in self.where)
         return self.spot if is_spot else self.seconds

@@ -46,7 +46,7 @@ def fabric_page(sitting: Sitting) -> RenderableType:
 
 
 def nothing_offered(sitting: Sitting) -> str:
-    """Of a fabric without accelerators; where there are notes, they say what is amiss."""
+    """The line for a fabric without accelerators; where there are notes, they follow it and say what is amiss."""
     if sitting.notes:
         return "no node offers accelerators that Weft can use:"
     return "no node offers accelerators: do the device plugin and GPU feature discovery run?"

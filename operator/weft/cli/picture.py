@@ -101,7 +101,7 @@ class Picture:
 
     @property
     def per_gpu_range(self) -> tuple[float, float]:
-        """Of the logarithmic axis of tokens a second per GPU: front and operating point, with room for names."""
+        """Ends of the logarithmic axis of tokens a second per GPU: front and operating point, with room for names."""
         rates = [point.per_gpu for point in self._held]
         return min(rates) / _ROOM_BELOW, max(rates) * _ROOM_ABOVE
 

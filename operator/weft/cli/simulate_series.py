@@ -42,7 +42,7 @@ def rates(arrived: Values, edges: Values) -> Values:
 
 
 def percentiles(values: ArrayLike, percents: Sequence[float]) -> list[float]:
-    """Of those that are finite; NaN where none is."""
+    """Percentiles of the values that are finite; NaN where none is."""
     known = np.asarray(values, dtype=np.float64)
     known = known[np.isfinite(known)]
     return [float(each) for each in np.percentile(known, percents)] if len(known) else [math.nan] * len(percents)

@@ -38,7 +38,7 @@ class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mis
 
 
 def as_yaml(documents: list[dict[str, Any]]) -> str:
-    """As a file for `kubectl apply -f`, keys in the order they have."""
+    """The documents as a file for `kubectl apply -f`, with keys in the order that they have."""
     return yaml.safe_dump_all(documents, sort_keys=False, allow_unicode=True, width=120)
 
 

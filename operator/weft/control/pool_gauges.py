@@ -114,7 +114,7 @@ class PoolGauges:
 
 
 def how_many_serve(assignments: Iterable[Assignment], crew: Iterable[PodRecord]) -> int:
-    """Of the replicas of a pool, of whose pods `crew` are all that exist."""
+    """How many of the assigned replicas of a pool serve; `crew` are all pods of the pool that exist."""
     pods: dict[int, list[PodRecord]] = {}
     for pod in crew:
         if pod.identity is not None:

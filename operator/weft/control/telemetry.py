@@ -118,5 +118,5 @@ def _show_each(every: Iterable[Shown], show: Callable[[Shown], None], failed: di
 
 
 def roles_of(pools: Iterable[PoolRecord]) -> dict[str, Role]:
-    """By UID, of those whose spec is understood."""
+    """Roles of pools by UID, without pools whose spec cannot be understood."""
     return {pool.key.uid: pool.spec.role for pool in pools if pool.spec is not None}

@@ -52,7 +52,7 @@ class StartUp:
 
     @property
     def estimated(self) -> int:
-        """Of all parts."""
+        """Seconds that all parts are estimated to take together."""
         return self.image + self.weights + self.engine
 
     @property

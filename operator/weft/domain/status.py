@@ -40,7 +40,7 @@ class Handover:
 
 @dataclass(frozen=True, slots=True)
 class ComputeDomain:
-    """That a replica has a ComputeDomain, by which its pods share memory over NVLink from node to node.
+    """The ComputeDomain of a replica, by which its pods share memory over NVLink from node to node.
 
     `cliques[rank]` is the NVLink clique of the node of pod `rank` when it was decided, empty where no label names one.
     `name` is that of one which all replicas of a generation of a split share; empty: it is the replica's own.

@@ -24,7 +24,7 @@ Arguments = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Of one data-parallel rank: tokens of a step, and sequences that run at most."""
+    """Limits of one data-parallel rank: tokens in a step, and sequences that run at once."""
 
     tokens: int
     sequences: int

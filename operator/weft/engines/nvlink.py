@@ -43,5 +43,5 @@ def nvlink_arguments(request: LaunchRequest) -> tuple[str, ...]:
 
 
 def nvlink_variables() -> Iterator[EnvValue]:
-    """So that UCX says in its log that it was asked for where the node's fabric has none."""
+    """Ask UCX for NVLink between nodes, so that its log says so where the node's fabric has none."""
     yield EnvValue("UCX_CUDA_IPC_ENABLE_MNNVL", "y")

@@ -37,14 +37,17 @@ NO_GATHERS = Gathers(0.0, 0.0)
 
 
 class Gathering(NamedTuple):
-    """Of all layers: collectives a step, and seconds per token that decodes, that came in earlier steps, or is new."""
+    """What all layers gather: collectives a step, and seconds per token.
+
+    A token decodes, came in an earlier step of its prompt, or is new.
+    """
 
     decode: Gathers
     earlier: Gathers
     new: Gathers
 
     def of_prompt(self, new_tokens: float, cached_tokens: float, steps: float) -> Gathers:
-        """Of a prompt in so many steps, the n-th of which looks back at what is cached and at the n - 1 before it."""
+        """What a prompt in so many steps gathers: the n-th looks back at what is cached and at the n - 1 before it."""
         looks = max(1.0, steps)
         earlier = looks * cached_tokens + (looks - 1.0) / 2.0 * new_tokens
         back = self.earlier if earlier > 0 else NO_GATHERS
@@ -56,7 +59,7 @@ NOTHING = Gathering(NO_GATHERS, NO_GATHERS, NO_GATHERS)
 
 
 def gathering(replica: ReplicaModel) -> Gathering:
-    """Of a replica; nothing where no context is shared."""
+    """What a replica gathers; nothing where no context is shared."""
     shape = replica.shape
     link = replica.accelerator.link_bandwidth(shape.domain_group_gpus)
     prompts = shape.prefill_context_parallel

@@ -75,7 +75,7 @@ class Link:
         return rate * self.shared
 
     def taken(self, rate: float) -> Waited:
-        """By KV until it has come: posting, and its way beside others (processor sharing)."""
+        """How long KV takes until it has come: posting, and its way beside others (processor sharing)."""
         free = 1.0 - self.busy(rate)
         if free <= 0.0:
             return Waited(math.inf, 0.0, 0.0, self.alone.percentiles, _NOBODY)

@@ -65,7 +65,7 @@ class Waited:
 
     @property
     def mean(self) -> float:
-        """Of the whole."""
+        """Mean of the whole latency."""
         return self.always + self.own_mean + self.wait.mean
 
     @property

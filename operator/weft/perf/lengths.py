@@ -105,7 +105,10 @@ def lengths(mean: float, p95: float, longest: float = math.inf) -> Lengths:
 
 
 def with_rare_ones(mean: float, rare: tuple[float, float], longest: float) -> Lengths:
-    """So large a part that is so many times the mean, and all others as long as the mean then leaves them."""
+    """Lengths of which a part is several times the mean; all others are as long as the mean then leaves them.
+
+    `rare` is that part, and how many times the mean it is long.
+    """
     part, times = rare
     tokens = min(longest, times * mean)
     return (

@@ -32,7 +32,7 @@ class Moments:
 
     @property
     def own(self) -> Moments:
-        """Of one of them alone."""
+        """Moments of one of them alone."""
         if self.times == 1.0:
             return self
         return Moments(self.mean / self.times, self.square / self.times, self.cube / self.times)

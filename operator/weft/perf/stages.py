@@ -28,7 +28,7 @@ _JOINED = 2.0 / 3.0
 
 @dataclass(frozen=True, slots=True)
 class Stages:
-    """So many stages; the parts of all layers that the fullest one and the last one have."""
+    """How many pipeline stages there are, and which parts of all layers the fullest and the last one have."""
 
     count: float
     fullest: float
@@ -51,7 +51,7 @@ class Stages:
         return self.beside(prompt_steps_per_second * (round_seconds + _JOINED * prompt_seconds))
 
     def way(self, steps: float) -> float:
-        """Of the time that the full steps of one prompt take one after the other, what they take through the stages.
+        """The part of the time of a prompt's full steps, one after the other, that they take through the stages.
 
         The first goes through all of them, and the next is always one stage behind; so is the part of one that is last.
         """

@@ -121,7 +121,7 @@ class _Search:
     def among(
         cls, movable: Iterable[Movable], required: Requirements, tallies: Mapping[int, Tally], free: FreeMap
     ) -> _Search:
-        """By the domains in which they are."""
+        """A search among movable replicas, by the NVLink domains that they are in."""
         residents: dict[int, list[Movable]] = defaultdict(list)
         for each in movable:
             for domain in {domain for node in each.nodes if (domain := free.domain_of(node)) is not None}:

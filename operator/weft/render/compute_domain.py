@@ -48,17 +48,17 @@ def _rendered(name: str, owner: ResourceKey, tags: dict[str, str]) -> Json:
 
 
 def compute_domain_name(pool: ResourceKey, replica: int) -> str:
-    """That of the replica."""
+    """The name of a replica's own ComputeDomain."""
     return replica_name(pool, replica)
 
 
 def shared_domain_name(split: str, split_uid: str, pair: str) -> str:
-    """That of a generation of a split."""
+    """The name of the ComputeDomain that all replicas of a generation of a split share."""
     return f"{_stem(split, split_uid)}{pair}"
 
 
 def domain_name_of(pool: ResourceKey, assignment: Assignment) -> str:
-    """That of a replica that has one: the one that its split shares, or its own; so is named what its pods claim by."""
+    """The name of a replica's ComputeDomain, its split's or its own, and of the template that its pods claim by."""
     return assignment.shared_domain or compute_domain_name(pool, assignment.replica)
 
 

@@ -82,7 +82,7 @@ class Look:
 
 
 def somebody_is_ready(look: Look) -> bool:
-    """Of the present revision, and reports; those that start or leave meanwhile are left out."""
+    """A replica of the present revision is ready and reports; those that start or leave meanwhile are left out."""
     return bool(look.ready)
 
 
@@ -95,13 +95,13 @@ def metrics_are_fresh_and_whole(look: Look) -> bool:
 
 
 def latencies_were_measured(look: Look) -> bool:
-    """Of what the role does."""
+    """All latencies that the role is judged by were measured."""
     seen = look.observation
     return seen is not None and all(is_sane(value) and value > 0 for value in _measured(look.role, seen).values())
 
 
 def there_are_enough_requests(look: Look) -> bool:
-    """In one window."""
+    """One window has enough of them for its mean to say anything."""
     rate = look.observation.requests_per_second if look.observation is not None else None
     return is_sane(rate) and rate * WINDOW_SECONDS >= ENOUGH_REQUESTS
 
@@ -121,7 +121,7 @@ def kv_memory_has_room(look: Look) -> bool:
 
 
 def the_network_is_not_the_reason(look: Look) -> bool:
-    """Of what latencies are."""
+    """The pool is not NetworkBound: a path that is narrow says nothing of how fast replicas compute."""
     return not look.network_bound
 
 

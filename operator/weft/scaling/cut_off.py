@@ -33,7 +33,7 @@ MOST_CUT_OFF = 0.5  # of the replicas that fetch: more than that have something 
 
 
 def failing(pods: Mapping[int, PodObservation]) -> dict[int, tuple[Reason, float]]:
-    """By replica, the part of its KV transfers that failed, and whether siblings do better; of those that fail."""
+    """Decode replicas whose KV transfers fail: which part of them, and as the reason whether siblings do better."""
     bad, alone = _bad_and_alone(pods, LEAST_FAILED)
     return {
         replica: (Reason.CutOffFromPrefill if replica in alone else Reason.TransfersFail, share)
@@ -42,7 +42,7 @@ def failing(pods: Mapping[int, PodObservation]) -> dict[int, tuple[Reason, float
 
 
 def unreached(pods: Mapping[int, PodObservation]) -> dict[int, tuple[Reason, float]]:
-    """By prefill replica, the part of its KV that nobody could fetch; of those that siblings do better than."""
+    """Prefill replicas whose KV nobody can fetch while siblings do better: which part of it, with the reason."""
     bad, alone = _bad_and_alone(pods, LEAST_UNFETCHED)
     return {replica: (Reason.CutOffFromDecode, share) for replica, share in bad.items() if replica in alone}
 

@@ -88,7 +88,7 @@ class Forecast:
         return math.exp(min(self.most, self.level + min(_MOST_MARGIN, self.scale * error)))
 
     def over(self, work: float) -> Forecast:
-        """Of requests that are so much work each, where the rate was one of work."""
+        """The forecast in requests that are so much work each, where its rate was one of work."""
         return changed(self, level=self.level - math.log(work), most=self.most - math.log(work))
 
 
@@ -160,7 +160,7 @@ def expected(state: ForecastState) -> float:
 
 
 def persists(state: ForecastState, now: float, rate: float, seconds: float) -> float:
-    """Of a `rate` that was counted over some seconds, as much as is expected to be there when a start is over.
+    """How much of a `rate`, which was counted over some seconds, is expected to be left when a start is over.
 
     What is above the level persists (in logarithms) as far as leads have proved right, all of it until something is
     known of them, and where it is far beyond the usual surprise of a bin: then it is a step. Other bursts are over
@@ -218,7 +218,7 @@ def _by_chance_among(state: ForecastState, requests: float) -> float:
 
 
 def width(state: ForecastState, rate: float) -> float:
-    """Of the errors of forecasts at some log rate, in units of usual ones of large counts."""
+    """How wide errors of forecasts scatter at some log rate, in units of the usual error of large counts."""
     restless = max(_LEAST_USUAL, state.upward) / max(_LEAST_USUAL, state.usual)
     return _by_chance(state, rate) * math.sqrt(min(_WILDEST, max(_CALMEST, restless)))
 

@@ -95,7 +95,7 @@ def starts_take_another_time(known: ForecastState, state: ForecastState) -> bool
 
 
 def days_are_others(known: ForecastState, state: ForecastState) -> bool:
-    """In one of their parts at least; one that was not seen yet is taken to change nothing."""
+    """Whether one of their quarters of an hour is another; one that was not seen yet is taken to change nothing."""
     pairs = zip(known.days, state.days, strict=True)
     return any(before != now and _is_another_day(before, now) for before, now in pairs)
 

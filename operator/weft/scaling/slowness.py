@@ -81,9 +81,9 @@ def stands_out(pods: Sequence[PodObservation], role: Role) -> bool:
 
 
 def times_slower(pods: Mapping[int, PodObservation], role: Role) -> dict[int, float]:
-    """By replica, latency over the median of its siblings: of those that are slow at no higher load.
+    """Replicas that are slow at no higher load than their siblings: latency over the median of these.
 
-    Nobody where siblings or requests are too few, or where so many are slow that it is no fault of single replicas.
+    None where siblings or requests are too few, or where so many are slow that it is no fault of single replicas.
     """
     busy = {replica: pod for replica, pod in pods.items() if _is_busy(pod)}
     known = tuple(busy.values())

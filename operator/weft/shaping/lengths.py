@@ -26,7 +26,7 @@ class _Asked:
 
     @property
     def takes(self) -> str:
-        """Whose limit it is."""
+        """In words, whose limit it is, and how many tokens."""
         by_hand = self.spec.model.max_context_tokens is not None
         whose = "spec.model.maxModelLen allows" if by_hand else f"{self.model} takes"
         return f"{whose} {self.most} tokens, prompt and answer together"

@@ -15,7 +15,7 @@ OF_MEMORY = frozenset({Reason.OutOfMemory, Reason.NoRoomForKV})
 
 
 def weights_fit(case: Case) -> Explanation | None:
-    """On each GPU, beside what the engine reserves."""
+    """None where weights fit on each GPU beside what the engine reserves, else why not."""
     memory = footprint(case.replica)
     if memory.room_bytes > 0:
         return None
@@ -27,7 +27,7 @@ def weights_fit(case: Case) -> Explanation | None:
 
 
 def one_sequence_fits_beside_them(case: Case) -> Explanation | None:
-    """Of the target context."""
+    """None where the KV cache of a sequence of the target context fits beside the weights, else why not."""
     replica, context = case.replica, case.request.target_context_tokens
     room, needed = footprint(replica).room_bytes, sequence_bytes_per_gpu(replica, context)
     if needed <= room:

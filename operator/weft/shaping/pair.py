@@ -59,7 +59,7 @@ class _Pair:
 
     @property
     def cost(self) -> float:
-        """Of all replicas of both halves."""
+        """Cost of all replicas of both halves."""
         return self.prefill.scored.cost + self.decode.scored.cost
 
 

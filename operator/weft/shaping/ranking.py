@@ -61,12 +61,12 @@ class Scored:
 
     @property
     def cost(self) -> float:
-        """Of all replicas that run."""
+        """Cost of all replicas that run."""
         return self.replicas * self.replica_cost
 
     @property
     def replica_cost(self) -> float:
-        """Of one replica."""
+        """Cost of one replica."""
         return self.shape.gpus * self.case.option.accelerator.cost
 
     @property

@@ -80,7 +80,7 @@ class Batch:
         return whole * self.size + part
 
     def affordable(self, steps: int, blocks: int) -> int:
-        """Of so many steps after the next one, those that so many blocks are enough for."""
+        """How many of the `steps` after the next one so many blocks of KV memory are enough for."""
         if not self.size or (steps // self._block_tokens + 1) * self.size <= blocks:
             return steps
         done = min(steps, blocks // self.size * self._block_tokens)

@@ -127,7 +127,7 @@ class SimulatedEngine:
         return ended
 
     def take_ended(self) -> list[Request]:
-        """Who has ended since it was last asked, as far as it has come."""
+        """Requests that have ended since it was last asked, as far as it has come."""
         ended, self._ended = self._ended, []
         return ended
 

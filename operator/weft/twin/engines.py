@@ -41,7 +41,7 @@ class Engines:
         self._true: dict[EngineSpeed, EngineSpeed] = {}
 
     def modelled(self, pool: PoolRecord, plan: Plan, spec: PoolSpec) -> EngineSpeed:
-        """Of one replica of a plan, by the performance model."""
+        """How fast one replica of a plan is by the performance model."""
         asked = plan.prediction
         key = (pool.key.uid, plan.shape, asked.max_batch, asked.kv_tokens)
         if key not in self._modelled:

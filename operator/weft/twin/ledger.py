@@ -50,7 +50,7 @@ class Ledger:
         self._end(row, now)
 
     def answers(self, arrived: int, now: float, begun: Iterable[int]) -> Answers:
-        """Of the first `arrived` rows; what has not ended failed if it has waited too long for a first token.
+        """What became of the first `arrived` rows; one that has waited too long for a first token has failed.
 
         The rest is left out, as are rows in `begun`, which have one: what becomes of them is not known.
         """

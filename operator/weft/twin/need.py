@@ -118,7 +118,7 @@ def _summed(edges: Column, moments: Column, rows: Column) -> Column:
 
 
 def cached_tokens(trace: Trace) -> Column:
-    """Of each prompt, the tokens that a cache has which all replicas share and which forgets nothing."""
+    """For each prompt the tokens that a cache would have which all replicas share and which forgets nothing."""
     if not trace.blocks:
         return np.zeros(len(trace))
     known: set[int] = set()
@@ -145,7 +145,7 @@ def answerable(trace: Trace, speeds: Sequence[EngineSpeed]) -> Trace:
 
 
 def too_long(trace: Trace, speeds: Sequence[EngineSpeed]) -> NDArray[np.bool_]:
-    """Of each request, whether one of the engines through which it goes refuses it for its length."""
+    """For each request whether one of the engines through which it goes refuses it for its length."""
     found = np.zeros(len(trace), dtype=np.bool_)
     for place, speed in enumerate(speeds):
         tokens = trace.inputs.astype(np.int64) + (trace.outputs if place == len(speeds) - 1 else 1)

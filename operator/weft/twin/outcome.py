@@ -166,5 +166,5 @@ class Outcome:
 
     @property
     def cost(self) -> float:
-        """Of the GPU-hours."""
+        """Cost of the GPU-hours of all pools."""
         return sum(pool.cost for pool in self.pools)

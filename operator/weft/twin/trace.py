@@ -58,7 +58,7 @@ class Trace:
         return self._rows(np.arange(first, last), self.arrivals[first:last] - begin)
 
     def in_order(self, *, begin: bool) -> Trace:
-        """By time, requests of one moment as they stand; `begin`: its clock starts at the first."""
+        """The requests by time, those of one moment as they stand; with `begin` the clock starts at the first."""
         order = np.argsort(self.arrivals, kind="stable")
         arrivals = self.arrivals[order]
         return self._rows(order, arrivals - arrivals[0] if begin else arrivals)

@@ -43,7 +43,7 @@ class Profile:
 
     @property
     def requests(self) -> float:
-        """As many as come from the first corner to the last, on average."""
+        """How many requests come from the first corner to the last, on average."""
         return float(_grown(self)[-1])
 
 
@@ -60,7 +60,7 @@ class Lengths:
         return max(1, round(random.lognormvariate(mu, self.sigma)))
 
     def draw_many(self, count: int, random: np.random.Generator) -> NDArray[np.int32]:
-        """So many lengths in tokens."""
+        """`count` lengths in tokens."""
         return whole_tokens(random.lognormal(math.log(self.mean) - self.sigma**2 / 2, self.sigma, count))
 
 
