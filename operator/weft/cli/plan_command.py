@@ -11,8 +11,9 @@ from weft.cli.exporting import exported_pool, exported_split
 from weft.cli.failure import CommandFailure
 from weft.cli.picture import Picture, picture_of
 from weft.cli.plan_page import Beside, as_data, as_page, is_a_yes
-from weft.cli.planning import plan_all, the_resources
+from weft.cli.planning import plan_all
 from weft.cli.plotting import file_ending, write_plot
+from weft.cli.resources import the_resources
 from weft.cli.strict_yaml import as_yaml
 from weft.cli.study import OtherForm, Study, domains, other_form, studied, whole_cost, whole_served
 from weft.cli.study_page import Money, breakdown_page
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
     from weft.catalog import Catalog
     from weft.cli.plan_page import LeftOut
-    from weft.cli.planning import Planned
+    from weft.cli.planning import PlannedResource
     from weft.cli.study import Form
     from weft.cli.world import World
 
@@ -57,7 +58,7 @@ class PlanOptions:
 class Told:
     """One planned resource with what surrounds it: studies and accelerators left out, by pool, and its other form."""
 
-    planned: Planned
+    planned: PlannedResource
     studies: dict[str, Study]
     form: Form | None
     left_out: LeftOut
@@ -83,12 +84,12 @@ def run_plan(options: PlanOptions, documents: list[dict[str, Any]], world: World
     return all(is_a_yes(one) for one in planned)
 
 
-def _told(planned: Planned, world: World, catalog: Catalog) -> Told:
+def _told(planned: PlannedResource, world: World, catalog: Catalog) -> Told:
     studies = studied(planned, world, catalog)
     return Told(planned, studies, other_form(studies, catalog), _left_out(planned, world, catalog))
 
 
-def _left_out(planned: Planned, world: World, catalog: Catalog) -> LeftOut:
+def _left_out(planned: PlannedResource, world: World, catalog: Catalog) -> LeftOut:
     from weft.fabric import build_fabric
 
     fabric = build_fabric(world.nodes, world.pods, catalog, world.reports)

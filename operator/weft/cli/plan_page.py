@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 
-    from weft.cli.planning import Planned
+    from weft.cli.planning import PlannedResource
     from weft.cli.study import OtherForm, Study
     from weft.cli.study_page import Money
     from weft.domain.decision import PoolDecision
@@ -37,7 +37,7 @@ _BY_DEVICES = "devices for RDMA in engine.resources.rdma carry more, where nodes
 _HEADINGS = ("shape", "engine", "GPUs", "requests/s", "TTFT p99", "TPOT p99", "reason", "")
 
 
-def is_a_yes(planned: Planned) -> bool:
+def is_a_yes(planned: PlannedResource) -> bool:
     """Whether every pool has a shape that meets its SLO, and a place; best effort meets it not."""
     conditions = [
         one for _, decision in planned.pools for one in decision.conditions if one.kind in {"Planned", "Placed"}
@@ -60,7 +60,9 @@ class Beside:
     with_nodes: bool = True
 
 
-def as_data(planned: Planned, studies: dict[str, Study], form: OtherForm | None, left_out: LeftOut) -> dict[str, Any]:
+def as_data(
+    planned: PlannedResource, studies: dict[str, Study], form: OtherForm | None, left_out: LeftOut
+) -> dict[str, Any]:
     """JSON-like data of one planned resource; capacities in requests per second, times in seconds."""
     alone, pools = len(planned.pools) == 1, []
     for pool, decision in planned.pools:
@@ -75,7 +77,7 @@ def as_data(planned: Planned, studies: dict[str, Study], form: OtherForm | None,
     return data if alone else {**data, "cost": _cost_of_all(planned, studies), **form_data(form)}
 
 
-def _transport_data(planned: Planned) -> dict[str, Any]:
+def _transport_data(planned: PlannedResource) -> dict[str, Any]:
     transport = planned.split.transport if planned.split is not None else None
     if transport is None:
         return {}
@@ -83,7 +85,7 @@ def _transport_data(planned: Planned) -> dict[str, Any]:
     return {"transport": {"name": transport.name, "bytesPerSecond": transport.bytes_per_second, **times}}
 
 
-def _cost_of_all(planned: Planned, studies: dict[str, Study]) -> float | None:
+def _cost_of_all(planned: PlannedResource, studies: dict[str, Study]) -> float | None:
     """None while a half has no plan: one half is no split."""
     return whole_cost(studies.values()) if len(studies) == len(planned.pools) else None
 
@@ -135,7 +137,7 @@ def _plan_data(plan: Plan) -> dict[str, Any]:
     }
 
 
-def as_page(planned: Planned, beside: Beside) -> RenderableType:
+def as_page(planned: PlannedResource, beside: Beside) -> RenderableType:
     """The plan for a terminal."""
     parts: list[RenderableType] = [Text(f"\n{planned.title}", style="bold"), *_wire(planned)]
     for pool, decision in planned.pools:
@@ -147,7 +149,7 @@ def as_page(planned: Planned, beside: Beside) -> RenderableType:
     return Group(*parts)
 
 
-def _wire(planned: Planned) -> Iterator[RenderableType]:
+def _wire(planned: PlannedResource) -> Iterator[RenderableType]:
     """What carries KV between the halves of a split, and what would carry more."""
     transport = planned.split.transport if planned.split is not None else None
     if transport is None:

@@ -5,16 +5,13 @@ A plan from files starts from nothing: no pod of the planned resources runs, and
 
 from __future__ import annotations
 
-import hashlib
-from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from weft.api import parse_pool, parse_split, refused_name
+from weft.api import parse_pool, parse_split
 from weft.cli.config_maps import ConfigMaps
 from weft.cli.failure import CommandFailure
-from weft.cli.reference import refused_namespace
-from weft.domain.labels import API_VERSION
+from weft.cli.resources import resources_of_ours, uid_of
 from weft.domain.reasons import Reason
 from weft.domain.snapshot import PoolRecord, ResourceKey, Snapshot, SplitRecord
 from weft.domain.status import PoolStatus, SplitStatus
@@ -42,7 +39,7 @@ WRONG_INPUT = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class PlannedResource:
     """One resource with what would be decided for it; a split has its two pools."""
 
     title: str
@@ -50,7 +47,7 @@ class Planned:
     split: SplitDecision | None = None
 
 
-def plan_all(documents: list[dict[str, Any]], world: World, catalog: Catalog, now: float) -> list[Planned]:
+def plan_all(documents: list[dict[str, Any]], world: World, catalog: Catalog, now: float) -> list[PlannedResource]:
     """Decide for every InferencePool and PDSplit of the documents together: they compete for the same GPUs."""
     pools, splits = records_of(documents, world)
     children = [_child(split, role) for split in splits for role in _HALVES]
@@ -63,7 +60,7 @@ def plan_all(documents: list[dict[str, Any]], world: World, catalog: Catalog, no
 
 def records_of(documents: list[dict[str, Any]], world: World) -> tuple[list[PoolRecord], list[SplitRecord]]:
     """Pools and splits of the documents as their users wrote them; raises `CommandFailure` for what is wrong."""
-    ours = _ours(documents, world.namespace)
+    ours = resources_of_ours(documents, world.namespace)
     configs = ConfigMaps.of(documents, world)
     pools = [configs.into_pool(_fresh(parse_pool(body))) for body in ours if body["kind"] == "InferencePool"]
     splits = [configs.into_split(_fresh(parse_split(body))) for body in ours if body["kind"] == "PDSplit"]
@@ -74,7 +71,7 @@ def records_of(documents: list[dict[str, Any]], world: World) -> tuple[list[Pool
     return pools, splits
 
 
-def _refuse_wrong_input(planned: list[Planned], world: World, catalog: Catalog) -> None:
+def _refuse_wrong_input(planned: list[PlannedResource], world: World, catalog: Catalog) -> None:
     """Raise `CommandFailure` for what only an edit of the input mends; both sides of a split often say the same."""
     wrong = [
         f"{one.title}: {why.reason}: {why.message}"
@@ -126,10 +123,10 @@ def _rested(snapshot: Snapshot, catalog: Catalog) -> tuple[Snapshot, dict[str, P
 
 def _told(
     rested: tuple[Snapshot, dict[str, PoolDecision], dict[str, SplitDecision]], splits: list[SplitRecord]
-) -> list[Planned]:
+) -> list[PlannedResource]:
     snapshot, pools, split_decisions = rested
     told = [
-        Planned(str(pool.key), ((pool, pools[pool.key.uid]),))
+        PlannedResource(str(pool.key), ((pool, pools[pool.key.uid]),))
         for pool in snapshot.pools
         if pool.split_uid is None and pool.key.uid in pools
     ]
@@ -139,7 +136,7 @@ def _told(
             for pool in snapshot.pools
             if pool.split_uid == split.key.uid and pool.key.uid in pools
         )
-        told.append(Planned(str(split.key), sides, split_decisions.get(split.key.uid)))
+        told.append(PlannedResource(str(split.key), sides, split_decisions.get(split.key.uid)))
     return told
 
 
@@ -169,7 +166,7 @@ def _child(split: SplitRecord, role: Role) -> PoolRecord:
     if spec is not None and over_nvlink(spec):
         spec = replace(spec, pair=_PAIR)
     name = split.child_name(role)
-    key = ResourceKey("InferencePool", split.key.namespace, name, _uid("InferencePool", split.key.namespace, name))
+    key = ResourceKey("InferencePool", split.key.namespace, name, uid_of("InferencePool", split.key.namespace, name))
     return PoolRecord(key, 1, spec, PoolStatus(), problem=split.problem, split_uid=split.key.uid)
 
 
@@ -178,90 +175,3 @@ def _fresh(record: Record) -> Record:
     if isinstance(record, SplitRecord):
         return replace(record, status=SplitStatus(), deleting=False)
     return replace(record, status=PoolStatus(), deleting=False)
-
-
-def the_resources(documents: list[dict[str, Any]], default_namespace: str) -> list[tuple[str, dict[str, Any]]]:
-    """Titles, as in `Planned`, and bodies of the resources of ours."""
-    return [
-        (str(ResourceKey(body["kind"], body["metadata"]["namespace"], body["metadata"]["name"], "")), body)
-        for body in _ours(documents, default_namespace)
-    ]
-
-
-def _ours(documents: list[dict[str, Any]], default_namespace: str) -> list[dict[str, Any]]:
-    """The resources of ours, each with an identity; what else lies in the same file is left alone."""
-    found = [_with_identity(body, default_namespace) for body in documents if _is_ours(body)]
-    if not found:
-        raise CommandFailure(f"there is no InferencePool and no PDSplit of {API_VERSION} to plan{_but(documents)}")
-    _refuse_halves_alone(found)
-    ours = [body for body in found if _owning_split(body) is None]
-    _refuse_one_name_for_two([(body["kind"], body["metadata"]["namespace"], body["metadata"]["name"]) for body in ours])
-    return ours
-
-
-def _refuse_halves_alone(found: list[dict[str, Any]]) -> None:
-    """What a half holds is planned with its split: without that one its GPUs would seem free."""
-    splits = {(body["metadata"]["namespace"], body["metadata"]["name"]) for body in found if body["kind"] == "PDSplit"}
-    for body in found:
-        split, name, namespace = _owning_split(body), body["metadata"]["name"], body["metadata"]["namespace"]
-        if split is not None and (namespace, split) not in splits:
-            raise CommandFailure(
-                f"InferencePool/{name} is a half of PDSplit/{split} in namespace {namespace}, which is not in the "
-                f"input: add it (`kubectl get pdsplits.weft.dev -n {namespace} -o yaml`), or remove the half"
-            )
-
-
-def _owning_split(body: dict[str, Any]) -> str | None:
-    """The PDSplit of which it is a half, as a cluster writes it beside the split itself; None for what users write."""
-    owners = body["metadata"].get("ownerReferences")
-    found = [each for each in owners if isinstance(each, dict)] if isinstance(owners, list) else []
-    splits = (each.get("name") for each in found if _is_ours(each) and each.get("controller") is True)
-    return next((name for name in splits if isinstance(name, str)), None) if body["kind"] == "InferencePool" else None
-
-
-def _refuse_one_name_for_two(names: list[tuple[str, str, str]]) -> None:
-    """Kinds, namespaces and names; the halves of a split are pools too."""
-    times = Counter(names)
-    splits = [(namespace, name) for kind, namespace, name in names if kind == "PDSplit"]
-    halves = {(namespace, f"{name}-{half.lower()}"): name for namespace, name in splits for half in _HALVES}
-    for kind, namespace, name in names:
-        if times[kind, namespace, name] > 1:
-            raise CommandFailure(f"{kind}/{name} is there twice in namespace {namespace}: give each a name of its own")
-        split = halves.get((namespace, name)) if kind == "InferencePool" else None
-        if split is not None:
-            raise CommandFailure(f"InferencePool/{name} has the name of a half of PDSplit/{split}: rename one of them")
-
-
-def _is_ours(body: dict[str, Any]) -> bool:
-    return body.get("apiVersion") == API_VERSION and body.get("kind") in ("InferencePool", "PDSplit")
-
-
-def _but(documents: list[dict[str, Any]]) -> str:
-    found = sorted({_kind_of(body) for body in documents})
-    return f", only {', '.join(found)}" if found else ": the input is empty"
-
-
-def _kind_of(body: dict[str, Any]) -> str:
-    if not body.get("kind"):
-        return "an object without a kind"
-    return f"{body.get('apiVersion') or 'an unversioned'} {body['kind']}"
-
-
-def _with_identity(body: dict[str, Any], default_namespace: str) -> dict[str, Any]:
-    given = body.get("metadata")
-    metadata: dict[str, Any] = given if isinstance(given, dict) else {}
-    name, namespace = metadata.get("name"), metadata.get("namespace") or default_namespace
-    if name in (None, ""):
-        raise CommandFailure(f"every {body['kind']} needs a name: write metadata.name")
-    if not isinstance(name, str) or not isinstance(namespace, str):
-        raise CommandFailure(f"metadata.name and metadata.namespace of {body['kind']} {name} must be texts: quote them")
-    refused = refused_name(body["kind"], name) or refused_namespace(namespace)
-    if refused is not None:
-        raise CommandFailure(f"{body['kind']}/{name}: {refused}")
-    identity = {"name": name, "namespace": namespace, "uid": _uid(body["kind"], namespace, name), "generation": 1}
-    return {**body, "metadata": {**metadata, **identity}}
-
-
-def _uid(kind: str, namespace: str, name: str) -> str:
-    """A stable stand-in for the UID that the API server would give."""
-    return hashlib.sha256(f"{kind}/{namespace}/{name}".encode()).hexdigest()[:32]

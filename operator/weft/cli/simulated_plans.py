@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from weft.catalog import Catalog
-    from weft.cli.planning import Planned
+    from weft.cli.planning import PlannedResource
     from weft.cli.world import World
     from weft.domain.decision import PoolDecision
 
 _STOCK = "--what-if spec.placement.scheduler=null"  # nothing is handed over
 
 
-def refuse_what_is_not_simulated(planned: Planned) -> None:
+def refuse_what_is_not_simulated(planned: PlannedResource) -> None:
     """Raise `CommandFailure` for a plan without a shape or a place for one replica, and for what the twin has not.
 
     That is any scheduler but the stock one, and NVIDIA's driver, which forms the ComputeDomain of halves over NVLink.
@@ -50,7 +50,7 @@ def _why_nothing_runs(decision: PoolDecision) -> Explanation | None:
     return next(told, Explanation(Reason.NoSlot, "there is no place for one replica"))
 
 
-def only_what_may_be_used(world: World, planned: Sequence[Planned], catalog: Catalog) -> World:
+def only_what_may_be_used(world: World, planned: Sequence[PlannedResource], catalog: Catalog) -> World:
     """Of an imagined world the nodes of the planned accelerators: no decision looks at thousands of others."""
     if not world.imagined:
         return world
@@ -59,7 +59,7 @@ def only_what_may_be_used(world: World, planned: Sequence[Planned], catalog: Cat
     return imagined_world(catalog, frozenset(named))
 
 
-def route_of(title: str, planned: Planned) -> Route:
+def route_of(title: str, planned: PlannedResource) -> Route:
     """Whose engines answer the requests of a resource.
 
     Raises `CommandFailure` for one half of a pair, which answers nobody.

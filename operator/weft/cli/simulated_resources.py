@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weft.cli.failure import CommandFailure
-from weft.cli.planning import the_resources
+from weft.cli.resources import the_resources
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from weft.catalog import Catalog
-    from weft.cli.planning import Planned
+    from weft.cli.planning import PlannedResource
     from weft.cli.simulate_wishes import Wishes
     from weft.cli.simulated_resources import Chosen
     from weft.cli.world import World
@@ -46,7 +46,7 @@ class Case:
     resource: str
     words: str
     setting: Setting
-    planned: Planned
+    planned: PlannedResource
     place: int = 0
 
     @property
@@ -68,7 +68,7 @@ class _Draft:
     body: Json
     words: str
     trace: Trace
-    planned: Planned
+    planned: PlannedResource
 
 
 def cases_of(wishes: Wishes, documents: list[Json], world: World, catalog: Catalog) -> tuple[Case, ...]:

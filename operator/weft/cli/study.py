@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from weft.catalog import Catalog
-    from weft.cli.planning import Planned
+    from weft.cli.planning import PlannedResource
     from weft.cli.world import World
     from weft.domain.shape import EngineName, Plan, Shape
     from weft.domain.snapshot import PoolRecord
@@ -95,7 +95,7 @@ class Study:
         return service(self.replica, self.request.workload, self.request.spec.role).at_rate(self.rate)
 
 
-def studied(planned: Planned, world: World, catalog: Catalog) -> dict[str, Study]:
+def studied(planned: PlannedResource, world: World, catalog: Catalog) -> dict[str, Study]:
     """A study of each pool that has a plan, by the pool's name."""
     facts = Facts(build_fabric(world.nodes, world.pods, catalog, world.reports), catalog)
     plans = {pool.key.name: decision.status.plan for pool, decision in planned.pools}
