@@ -66,8 +66,8 @@ def _pool_sample(moment: float, world: World, fleet: SimulatedFleet, stream: Liv
         "rate": round(stream.profile.rate(moment), 2),
         "desired": sum(side.get("desired", 0) for side in sides) if sides else status.get("desiredReplicas", 0),
         "ready": sum(side.get("ready", 0) for side in sides) if sides else status.get("readyReplicas", 0),
-        "ttft": record.percentile(1, 95),
-        "tpot": record.percentile(2, 95),
+        "ttft": record.percentile("ttft", 95),
+        "tpot": record.percentile("tpot", 95),
         "gpus": sum(
             _devices(pod.record.requests) for pod in world.engines if pod.pool in names and pod.record.holds_devices
         ),

@@ -21,7 +21,7 @@ _NAME = re.compile(r"[^a-z0-9]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class ModelWishes:
     """Targets such as `p95=500ms`, and what may be chosen from; empty: any."""
 
     ttft: tuple[str, ...] = ()
@@ -41,12 +41,12 @@ class Asked:
     rate: str
     input_tokens: str
     output_tokens: str
-    wishes: Wishes
+    wishes: ModelWishes
     config: str | None = None
 
     @classmethod
     def of(
-        cls, model: str, load: tuple[str | None, str | None, str | None], wishes: Wishes, config: str | None
+        cls, model: str, load: tuple[str | None, str | None, str | None], wishes: ModelWishes, config: str | None
     ) -> Asked:
         """With a rate, a prompt and an answer where none is given; what is given stays, be it empty."""
         rate, prompt, answer = (usual if given is None else given for given, usual in zip(load, _USUAL, strict=True))

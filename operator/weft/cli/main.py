@@ -78,14 +78,14 @@ def plan(  # noqa: PLR0913 - one option a wish, as on every command line
     if drain:
         _plan_a_drain(drain, (fabric, context), form, beside=bool(files) or model is not None)
         return
-    from weft.cli.asking import Asked, Wishes, documents_of
+    from weft.cli.asking import Asked, ModelWishes, documents_of
 
     if (model is None) == (not files):
         raise CommandFailure("give --file with resources, or --model with what is asked of it: one of them")
     refuse_to_read_twice(*(files or ()), fabric)
     if model is None and any((config, rate, isl, osl, ttft, tpot, accelerator, precision)):
         raise CommandFailure("--rate, --isl and the like go with --model: a file says them itself")
-    wishes = Wishes(*(tuple(each or ()) for each in (ttft, tpot, accelerator, precision)))
+    wishes = ModelWishes(*(tuple(each or ()) for each in (ttft, tpot, accelerator, precision)))
     asked = Asked.of(model, (rate, isl, osl), wishes, config) if model is not None else None
     documents = documents_of(tuple(files or ()), asked)
     world = world_from(fabric, context, imagine=True)

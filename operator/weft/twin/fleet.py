@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from weft.twin.engine import SimulatedEngine
 from weft.twin.exposition import EngineMetrics
@@ -65,24 +65,32 @@ class _Handed:
     live: LiveEngine
 
 
+class LiveAnswer(NamedTuple):
+    """When an answer was complete (seconds of the clock), and what its user waited for: seconds."""
+
+    ended: float
+    ttft: float
+    tpot: float
+
+
 @dataclass(slots=True)
 class StreamRecord:
-    """What a stream's users felt lately: (time, TTFT, TPOT) of answers, and arrivals that found no engine yet."""
+    """What a stream's users felt lately: answers, and arrivals that found no engine yet."""
 
-    answers: deque[tuple[float, float, float]] = field(default_factory=deque)
+    answers: deque[LiveAnswer] = field(default_factory=deque)
     backlog: deque[Request] = field(default_factory=deque)
     arrived: int = 0
     answered: int = 0
     refused: int = 0
 
-    def percentile(self, which: int, percent: float) -> float | None:
-        """TTFT (`which` 1) or TPOT (2) in seconds over the recent answers; None without answers."""
-        values = sorted(answer[which] for answer in self.answers)
+    def percentile(self, latency: Literal["ttft", "tpot"], percent: float) -> float | None:
+        """A percentile of TTFT or TPOT over the recent answers, in seconds; None without answers."""
+        values = sorted(getattr(answer, latency) for answer in self.answers)
         return values[min(len(values) - 1, int(len(values) * percent / 100))] if values else None
 
     def forget_before(self, moment: float) -> None:
         """Keep only recent answers."""
-        while self.answers and self.answers[0][0] < moment:
+        while self.answers and self.answers[0].ended < moment:
             self.answers.popleft()
 
 
@@ -185,4 +193,4 @@ class SimulatedFleet:
         record = self.records[stream.name]
         record.answered += 1
         ttft = request.first_token_at - asked + request.api_seconds
-        record.answers.append((request.last_token_at, ttft, request.tpot))
+        record.answers.append(LiveAnswer(request.last_token_at, ttft, request.tpot))
