@@ -34,7 +34,7 @@ class Account:
     left: int
 
     def needed(self, shape: Shape) -> int:
-        """Of one replica."""
+        """How much of the limited resource one replica takes."""
         if self.limit in COUNT_OF_PODS:
             return shape.pods
         return shape.gpus if limited_device(self.limit) == device_resource(shape) else 0

@@ -84,7 +84,7 @@ def _decide_once(snapshot: Snapshot, catalog: Catalog) -> Decisions:
 
 
 def _remembered(outcomes: Iterable[Outcome], roll: Roll) -> Iterator[tuple[str, ScaleMemory]]:
-    """By UID of the pool, with the nodes under what it has now that are silent or gone."""
+    """Memories by UID of the pool, each with those nodes of its replicas that are silent or gone now."""
     for outcome in outcomes:
         if outcome.memory is not None:
             decision = outcome.decision
@@ -110,7 +110,7 @@ class _Replanner:
         return turns_of(unit, replace(stage, prospects={**stage.prospects, **again}, counted={}))
 
     def alternatives(self, turns: Sequence[Turn]) -> list[tuple[Candidate, ...]]:
-        """By what the cluster has in this pass."""
+        """What else pools could run on what the cluster has in this pass."""
         return alternatives_of([turn.planned for turn in turns], self.facts)
 
 

@@ -35,7 +35,7 @@ def planned(plan: Plan | Explanation) -> Condition:
 
 
 def arguments_unknown(args: tuple[str, ...], release: EngineRelease) -> tuple[Condition, ...]:
-    """That the engine may not start with the user's arguments; no condition where its release knows all of them."""
+    """The condition that the engine may not start with the user's arguments; none where it knows all of them."""
     unknown = adapter_for(release.name).unknown_arguments(args, release.version) if args else ()
     if not unknown:
         return ()

@@ -87,7 +87,7 @@ class Leaving:
 
     @property
     def ids(self) -> set[int]:
-        """Of all replicas that leave, now or once they are replaced."""
+        """Ids of all replicas that leave, now or once they are replaced."""
         return {each.assignment.replica for each in (*self.gone, *self.moving)}
 
 

@@ -80,7 +80,7 @@ class Growth:
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """Of all its replicas."""
+        """Nodes of all its replicas."""
         return tuple([node for assignment in (*self.kept, *self.added) for node in assignment.nodes])
 
     def vacated(self, free: FreeMap) -> Sequence[Hold]:
@@ -99,7 +99,7 @@ class Growth:
 
 
 def behind(growths: Sequence[Growth]) -> Growth | None:
-    """Of the halves that want more the one that is further behind."""
+    """The half that is further behind, among those that want more; None where none does."""
     return min((growth for growth in growths if growth.wants_more), key=lambda growth: growth.fill, default=None)
 
 

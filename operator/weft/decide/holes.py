@@ -188,7 +188,7 @@ def _is_made_anew(turn: Turn) -> bool:
 
 
 def just_wanted(turn: Turn) -> int:
-    """Of the replicas that are desired as many as were wanted when somebody last told, and not in the whole window."""
+    """How many of the desired replicas were wanted at the last look, and not only at some time in the window."""
     if turn.planned.spec.scaling.mode is ScalingMode.External or not turn.memory.wanted:
         return turn.scale.desired
     return min(turn.scale.desired, turn.memory.wanted[-1][1])
@@ -210,14 +210,14 @@ def _first(turn: Turn) -> Growth:
 
 
 def _all(turn: Turn) -> Growth:
-    """As many replicas as there shall be."""
+    """A growth from nothing to as many replicas as there shall be."""
     return Growth(turn.planned, turn.scale.desired, [], turn.scale.desired, 0)
 
 
 def _parts_placed(growths: Sequence[Growth], whole: Sequence[float], free: FreeMap) -> list[float]:
-    """Of each what has a place beside the others, over all that it misses.
+    """Which part of what each misses has a place beside the others.
 
-    Or over as many as serve `whole` requests/s, where more replicas than that are not allowed.
+    That is all, or as many as serve `whole` requests/s where more replicas than that are not allowed.
     """
     with free.supposing():
         placed = place_in_turn(growths, free)

@@ -41,7 +41,7 @@ class Mover:
 
     @property
     def key(self) -> tuple[str, int]:
-        """By UID of the pool and replica."""
+        """UID of its pool, and its replica."""
         return self.turn.planned.pool.key.uid, self.replica
 
 
@@ -119,7 +119,7 @@ def waits_for(owners: Iterable[str]) -> Explanation:
 
 
 def _movers(turns: Sequence[Turn], fabric: Fabric) -> dict[str, list[Mover]]:
-    """By the name of the pool that gets the place: all that still hold theirs, none where the last is gone.
+    """Movers by the name of the pool that gets their place: all that still hold it, none where the last is gone.
 
     Those for a pool that has had a replica placed since have done what they were for. A replica whose move was called
     off and began again is told twice within the hour, and leaves one place: that for which it was told last.
@@ -173,7 +173,7 @@ def _staying(turn: Turn, free: FreeMap) -> set[int]:
 
 
 def _has_successor(mover: Mover, movers: Sequence[Mover], free: FreeMap) -> bool:
-    """Of one pool's replicas that move, the first have what others of it are there beyond those that it keeps."""
+    """Whether there is a successor for this one: replicas beyond those that its pool keeps are for its first movers."""
     moving = [each.replica for each in movers if each.turn is mover.turn and not each.drains]
     present = _staying(mover.turn, free)
     kept = mover.turn.scale.desired - len(present & set(moving))

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def needed_now(planned: Planned, seen: PoolObservation | None, want: int) -> int:
-    """Of so many: what is measured over the capacity of one, and no fewer than `minReplicas`.
+    """How many of `want` replicas are needed for what is measured, by the capacity of one; at least `minReplicas`.
 
     All of them where nobody measures, or requests wait: what a full pool answers is no demand.
     """

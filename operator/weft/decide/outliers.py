@@ -106,7 +106,7 @@ def _ranks(pool: PoolRecord) -> int:
 
 
 def _pods_of(pool: PoolRecord, snapshot: Snapshot, roll: Roll) -> dict[int, PodObservation] | None:
-    """By replica, of all that are ready and of the planned revision; None where one of them does not tell."""
+    """What ready replicas of the planned revision tell, by replica; None where one of them does not."""
     observation, revision = snapshot.observations.get(pool.key.uid), pool.status.revision
     if observation is None or not is_whole(observation):
         return None

@@ -61,7 +61,7 @@ class Pair:
         return self.decode.engine
 
     def plan(self, role: Role) -> Plan:
-        """Of one half."""
+        """The plan of one half."""
         return self.prefill if role is Role.Prefill else self.decode
 
 

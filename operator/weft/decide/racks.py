@@ -117,7 +117,7 @@ def _bind(together: _Together, home: str, promised: Counter[str]) -> None:
 
 
 def _chosen(together: _Together, free: FreeMap, promised: Mapping[str, int]) -> str | None:
-    """Of the domains that hold all of both halves the tightest without another ComputeDomain; else the roomiest.
+    """The tightest domain that holds all of both halves, at best without another ComputeDomain; else the roomiest.
 
     Two ComputeDomains in one clique disturb each other now and then (issue 892 of the driver).
     """
@@ -156,5 +156,5 @@ def _usable(each: EligibleDomain, gpus: int, own: set[str], free: FreeMap) -> It
 
 
 def _own_nodes(course: Course) -> Iterator[str]:
-    """Of replicas that are there: those of an earlier pair leave while this one comes."""
+    """Nodes of the replicas that are there: those of an earlier pair leave while this one comes."""
     return (node for replica in course.turn.survivors.replicas for node in replica.nodes)

@@ -23,7 +23,7 @@ class Fill(NamedTuple):
 
 
 def fill_of(have: int, needed: int, want: int) -> Fill:
-    """So many replicas of those that are needed, and of those that are wanted."""
+    """Which part `have` replicas are of those that are needed, and of those that are wanted."""
     return Fill(min(1.0, have / max(1, needed)), have / max(1, want))
 
 

@@ -81,7 +81,7 @@ def _begins_to_move(pool: PoolRecord, decision: PoolDecision) -> bool:
 
 
 def _changes_its_shape(pool: PoolRecord, decision: PoolDecision) -> bool:
-    """So that its replicas count in other units, by which quotas were not shared out yet."""
+    """Whether its replicas count in other units now, by which quotas were not shared out yet."""
     before, now = pool.status.plan, decision.status.plan
     return before is not now and before is not None and now is not None and before.shape != now.shape
 

@@ -62,7 +62,7 @@ class Stage:
         return replaces_in_its_room(planned, seen, self.roll, troubled)
 
     def held(self, planned: Planned) -> int:
-        """So many replicas its count is at least, while room comes for successors that no quota shows yet.
+        """Below how many replicas its count does not go while room comes for successors that no quota shows yet.
 
         If it fell, the next one would leave at once, before anybody knows whether there is room for the first.
         """

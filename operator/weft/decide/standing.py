@@ -73,7 +73,7 @@ def _standing(question: _Question) -> Standing:
 
 
 def _by_replica(pods: tuple[PodRecord, ...]) -> dict[int, tuple[PodRecord, ...]]:
-    """By replica and, within one, in order of rank."""
+    """Pods by replica, those of one in order of rank."""
     ours = sorted((pod.identity.replica, pod.identity.rank, at) for at, pod in enumerate(pods) if pod.identity)
     found: dict[int, list[PodRecord]] = {}
     for replica, _, at in ours:

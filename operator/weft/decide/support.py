@@ -71,7 +71,7 @@ def refuse_a_half_alone_over_nvlink(spec: PoolSpec) -> None:
 
 
 def _several_ports_behind_one(spec: PoolSpec) -> tuple[bool, str, str]:
-    """Of vllm-router 0.1.17, which finds one port of each pod, and of Services: the other ranks would stay idle."""
+    """vllm-router 0.1.17 finds one port of each pod, and so do Services: the other ranks would stay idle."""
     several, half = spec.balancing is Balancing.MultiPort, spec.role.is_half
     if half:
         return several, f"shape.dataParallelBalancing MultiPort for role {spec.role}", "use Hybrid or External"
@@ -129,7 +129,7 @@ def refuse_a_front_of_pairs(router: RouterSpec, engine: EngineName) -> None:
 
 
 def _mooncake_claim(split: SplitSpec) -> tuple[bool, str, str]:
-    """Of vllm-router 0.1.17, which asks for what Mooncake needs once, when it starts; ours finds engines afterwards.
+    """vllm-router 0.1.17 asks for what Mooncake needs once, when it starts, and finds our engines afterwards.
 
     The sidecars behind a Gateway are rendered for NIXL.
     """

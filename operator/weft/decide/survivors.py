@@ -154,7 +154,7 @@ class Roll:
         return all(self.silent.isdisjoint(self.standing(pool).nodes) for pool in pools)
 
     def _surrounded(self, pool: PoolRecord, replica: AssignedReplica) -> AssignedReplica:
-        """With what its scheduler wrote about it, whether its nodes answer, and what became of its ComputeDomain.
+        """The replica with what its scheduler wrote, whether its nodes answer, and what became of its ComputeDomain.
 
         Complete from the first time on that all its pods and its ComputeDomain are there. Pods of a split are made once
         the one that they share is there, whose next of that name is of no use to them.
@@ -204,7 +204,7 @@ class Roll:
         return memory if (lost, gone) == (memory.lost, memory.gone) else replace(memory, lost=lost, gone=gone)
 
     def stranded(self, pool: PoolRecord, staying: Iterable[AssignedReplica]) -> tuple[Stranded, ...]:
-        """Of the replicas of a pool that stay those of which a node is gone."""
+        """Replicas of a pool that stay though one of their nodes is gone."""
         if self.nodes.keys() >= self.standing(pool).nodes:
             return ()
         gone = ((each, [name for name in each.nodes if name not in self.nodes]) for each in staying if each.released)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 @made_often
 @dataclass(frozen=True, slots=True)
 class _Homes:
-    """So many replicas of a shape, where they are, and what says in which NVLink domains that is."""
+    """How many replicas of a shape there shall be, where they are, and what says in which NVLink domains that is."""
 
     desired: int
     shape: Shape

@@ -38,7 +38,7 @@ class _Paid:
 
 
 def all_turns(units: Iterable[Unit], stage: Stage) -> list[list[Turn]]:
-    """Of every unit; all of their pools have a plan."""
+    """Turns of every unit; all of their pools have a plan."""
     found: list[list[Turn]] = []
     for unit in units:
         try:
@@ -49,7 +49,7 @@ def all_turns(units: Iterable[Unit], stage: Stage) -> list[list[Turn]]:
 
 
 def turns_of(unit: Unit, stage: Stage) -> list[Turn]:
-    """Of one pool, or of a pair whose halves are both planned."""
+    """Turns of one pool, or of a pair whose halves are both planned."""
     known = [stage.prospects[pool.key.uid] for pool in unit]
     plans = [prospect.planned for prospect in known if prospect.planned is not None]
     paid = _Paid(

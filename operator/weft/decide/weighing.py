@@ -37,7 +37,7 @@ _OF_THE_ENGINE = frozenset(
 
 
 def weigh(turn: Turn, unit: Sequence[Turn], now: float) -> Weighing:
-    """Of one pool, which may be half of a split (`unit`).
+    """What the rollout of one pool weighs; it may be half of a split (`unit`).
 
     While generations of a split roll, a half that may not let one go holds the other: a successor there would find no
     counterpart and serve nobody.
@@ -71,7 +71,7 @@ def _binds(weighing: Weighing, turn: Turn) -> bool:
 
 
 def _still_waits(course: Course, now: float) -> RolloutWait | None:
-    """That a rollout waits for what is not under way, as the next pass shall know it; None while it gets on."""
+    """The note for the next pass that a rollout waits for what is not under way; None while it gets on."""
     turn, leaving, weighing = course.turn, course.leaving, course.leaving.weighing
     stay = [each for each in leaving.present if each not in leaving.gone]
     rollout, desired = rollout_of(turn), turn.scale.desired

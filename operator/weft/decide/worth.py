@@ -43,7 +43,7 @@ def share_beside(assignment: Assignment, planned: Planned) -> float:
 
 
 def worth(assignments: Iterable[Assignment], plan: Plan) -> int:
-    """As many of the planned shape, of which the last may be a part."""
+    """How many replicas of the planned shape these are worth, a part of one counted as one."""
     return ceil(sum(share_of(each, plan) for each in assignments) - ROUNDING)
 
 

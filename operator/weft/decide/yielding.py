@@ -37,12 +37,12 @@ class Victim:
 
     @property
     def priority(self) -> int:
-        """Of its pool."""
+        """Priority of its pool."""
         return self.course.turn.planned.pool.priority
 
     @property
     def gpus(self) -> int:
-        """That it holds."""
+        """How many GPUs it holds."""
         return sum(hold.gpus for hold in self.holds)
 
 
@@ -77,7 +77,7 @@ def _spare(unit: Sequence[Course], course: Course, free: FreeMap) -> Iterator[Vi
 
 
 def _in_turns(halves: Sequence[Sequence[Victim]]) -> list[Victim]:
-    """Of a split always the next of the half that is ahead."""
+    """Victims of both halves of a split: always the next one of the half that is ahead."""
     gone = [0] * len(halves)
     found: list[Victim] = []
     while any(left := [len(half) > count for half, count in zip(halves, gone, strict=True)]):
