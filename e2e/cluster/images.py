@@ -28,8 +28,8 @@ _MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
-    """What a container of an image runs when its pod does not say."""
+class ImageDefaults:
+    """What a container of an image runs, and with which variables, where its pod does not say."""
 
     entrypoint: Sequence[str] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -39,12 +39,12 @@ def pause_image(folder: Path) -> Path:
     """Compile the process that holds a pod's namespaces. Needs gcc."""
     program = _compile("pause.c", folder / "pause", "-static")
     content = layer(lambda tar: tar.add(program, "pause"))
-    return archive(folder / "pause.tar", content, (PAUSE_TAG,), Start(("/pause",)))
+    return archive(folder / "pause.tar", content, (PAUSE_TAG,), ImageDefaults(("/pause",)))
 
 
-def engine_image(path: Path, tags: Sequence[str], start: Start) -> Path:
+def engine_image(path: Path, tags: Sequence[str], defaults: ImageDefaults) -> Path:
     """An image of empty folders under every tag given: `docker.io/vllm/vllm-openai:v0.32.0`. Knows no user but root."""
-    return archive(path, layer(root_folders), tags, start)
+    return archive(path, layer(root_folders), tags, defaults)
 
 
 def program_image(path: Path, program: Path, tags: Sequence[str], environment: Mapping[str, str]) -> Path:
@@ -58,7 +58,7 @@ def program_image(path: Path, program: Path, tags: Sequence[str], environment: M
         with program.open("rb") as content:
             tar.addfile(file, content)
 
-    return archive(path, layer(fill), tags, Start((f"/app/{program.name}",), environment))
+    return archive(path, layer(fill), tags, ImageDefaults((f"/app/{program.name}",), environment))
 
 
 def patient_poll(folder: Path) -> Path:
@@ -107,10 +107,10 @@ def layer(fill: Callable[[tarfile.TarFile], None]) -> bytes:
     return buffer.getvalue()
 
 
-def archive(path: Path, content: bytes, tags: Sequence[str], start: Start) -> Path:
+def archive(path: Path, content: bytes, tags: Sequence[str], defaults: ImageDefaults) -> Path:
     """An image of one layer, which `layer` gives, under every tag."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    configuration = json.dumps(_configuration(content, start)).encode()
+    configuration = json.dumps(_configuration(content, defaults)).encode()
     manifest = json.dumps(
         {
             "schemaVersion": 2,
@@ -130,12 +130,12 @@ def archive(path: Path, content: bytes, tags: Sequence[str], start: Start) -> Pa
     return path
 
 
-def _configuration(content: bytes, start: Start) -> dict[str, Any]:
-    variables = [f"{name}={value}" for name, value in start.environment.items()]
+def _configuration(content: bytes, defaults: ImageDefaults) -> dict[str, Any]:
+    variables = [f"{name}={value}" for name, value in defaults.environment.items()]
     return {
         "architecture": "amd64",
         "os": "linux",
-        "config": {"Entrypoint": list(start.entrypoint), "Env": variables, "WorkingDir": "/"},
+        "config": {"Entrypoint": list(defaults.entrypoint), "Env": variables, "WorkingDir": "/"},
         "rootfs": {"type": "layers", "diff_ids": [f"sha256:{_digest(content)}"]},
     }
 

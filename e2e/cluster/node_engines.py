@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from kubernetes import client, utils
 
-from e2e.cluster.images import Start, engine_image, patient_poll, program_image
+from e2e.cluster.images import ImageDefaults, engine_image, patient_poll, program_image
 from e2e.cluster.waiting import eventually
 
 if TYPE_CHECKING:
@@ -41,8 +41,8 @@ def write_images(folder: Path, environment: EngineEnvironment) -> list[Path]:
     engine_tags = [f"docker.io/vllm/{name}:v{vllm}" for name in ("vllm-openai", "vllm-openai-cpu")]
     engine_tags.append(ONLY_HERE)
     return [
-        engine_image(folder / "engine.tar", engine_tags, Start(("vllm", "serve"), preloaded)),
-        engine_image(folder / "router.tar", [f"docker.io/vllm/vllm-router:v{router}"], Start((), variables)),
+        engine_image(folder / "engine.tar", engine_tags, ImageDefaults(("vllm", "serve"), preloaded)),
+        engine_image(folder / "router.tar", [f"docker.io/vllm/vllm-router:v{router}"], ImageDefaults((), variables)),
         sidecar_image(folder / "sidecar.tar", variables),
     ]
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from e2e.cluster.build import cache_directory
-from e2e.cluster.images import MERGED_USR, Start, archive, folder_entry, layer, root_folders
+from e2e.cluster.images import MERGED_USR, ImageDefaults, archive, folder_entry, layer, root_folders
 
 if TYPE_CHECKING:
     import tarfile
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 REPOSITORY = Path(__file__).parents[2]
 REQUIREMENTS = REPOSITORY / "requirements" / "runtime.txt"
 PYTHON = "/usr/bin/python3.11"
-START = Start((PYTHON, "-m", "weft.cli"), {"PYTHONPATH": "/app", "HOME": "/tmp"})
+OPERATOR = ImageDefaults((PYTHON, "-m", "weft.cli"), {"PYTHONPATH": "/app", "HOME": "/tmp"})
 DEBIAN_PACKAGES = (
     *("ca-certificates", "libbz2-1.0", "libc6", "libcrypt1", "libexpat1", "libffi8", "libgcc-s1", "liblzma5"),
     *("libpython3.11-minimal", "libpython3.11-stdlib", "libsqlite3-0", "libssl3", "libstdc++6", "libuuid1"),
@@ -47,7 +47,7 @@ def operator_image(path: Path, tag: str) -> Path:
         tar.add(packages, "app")
         tar.add(REPOSITORY / "operator" / "weft", "app/weft", filter=_without_bytecode)
 
-    return archive(path, layer(fill), (tag,), START)
+    return archive(path, layer(fill), (tag,), OPERATOR)
 
 
 def _locked_packages() -> Path:
