@@ -241,6 +241,14 @@ def test_a_closed_output_is_no_traceback(closed: int) -> None:
     assert (b"" if closed == 1 else b"fabric: 1 NVLink domain") == done.stdout[:23]
 
 
+def test_a_closed_input_is_an_empty_one() -> None:
+    """As a shell's `<&-` leaves it."""
+    command = f"exec <&-; exec {sys.executable} -m weft.cli fabric -f -"
+    done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, check=False, timeout=50)
+    assert (2, b"") == (done.returncode, done.stdout)
+    assert done.stderr.startswith(b"weft: standard input holds no Node: ")
+
+
 def test_a_full_disk_is_no_traceback() -> None:
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(

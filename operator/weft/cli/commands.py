@@ -33,7 +33,12 @@ class Commands(TyperGroup):
 
 
 def _open_what_is_closed() -> None:
-    """A shell's `>&-` closes what Python then has none of: nobody reads it, as nobody reads /dev/null."""
+    """A shell's `>&-` closes what Python then has none of: nobody reads it, as nobody reads /dev/null.
+
+    Nor does anything come from an input that `<&-` closes.
+    """
+    if sys.stdin is None:
+        sys.stdin = Path(os.devnull).open(encoding="utf-8")  # noqa: SIM115 - until the process ends
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - until the process ends

@@ -18,12 +18,21 @@ _LONGEST = 4096
 _FORM = "must be KEY=VALUE with a field below spec, such as spec.slo.ttft.p95=1s or spec.scaling.maxReplicas=30"
 
 
-def refuse_twice(wishes: Sequence[str]) -> None:
-    """Raises `CommandFailure` for a field that is given twice: either value could be meant."""
-    fields = [wish.partition("=")[0].strip() for wish in wishes]
-    twice = next((field for field in fields if fields.count(field) > 1), None)
-    if twice is not None:
-        raise CommandFailure(f"--what-if gives {twice!r:.80} twice: leave one")
+def refuse_overwritten(wishes: Sequence[tuple[str, str]]) -> None:
+    """Raises `CommandFailure` where one wish of a resource undoes another: either could be meant.
+
+    Of each the field, as `addressed` has it, and what was typed. A field inside one that stands before it is no
+    contradiction: an object, and then another value in it.
+    """
+    for place, (field, typed) in enumerate(wishes):
+        path, later = _path(field), wishes[place + 1 :]
+        undone = next((other for beside, other in later if path[: len(_path(beside))] == _path(beside)), None)
+        if undone is not None:
+            raise CommandFailure(f"--what-if {undone!r:.80} overwrites {typed!r:.80}: leave one")
+
+
+def _path(wish: str) -> list[str]:
+    return wish.partition("=")[0].strip().split(".")
 
 
 def addressed(wish: str) -> tuple[str | None, str]:
