@@ -19,6 +19,7 @@ from rich.table import Table
 
 Json = dict[str, Any]
 WARM_UP_SECONDS, LIMIT_SECONDS = 900, 600
+START_UP_SECONDS = "110"  # of every run, as what is compared is the path between the halves
 BOARDS, RACKS, TRAYS = 32, 4, 18
 COLUMNS = ("fabric", "trace", "requests", "within the SLO %", "GPU-hours", "of hindsight", "TTFT p95 s", "TPOT p95 ms")
 _CLIQUE = "7b968a6d-c8aa-45e1-9e07-e1e51be99c3"
@@ -85,7 +86,7 @@ def simulated(run: Run, folder: Path) -> Json:
         path = folder / f"{run.fabric}-{place}.json"
         path.write_text(json.dumps(document), encoding="utf-8")
         wishes += [option, str(path)]
-    wishes += ["--trace", run.trace, "--warm-up", str(WARM_UP_SECONDS), "-o", "json"]
+    wishes += ["--trace", run.trace, "--warm-up", str(WARM_UP_SECONDS), "--start-up", START_UP_SECONDS, "-o", "json"]
     command = [sys.executable, "-m", "weft.cli", "simulate", *wishes]
     ended = subprocess.run(command, stdout=subprocess.PIPE, check=True, timeout=LIMIT_SECONDS, text=True)
     answer = json.loads(ended.stdout)

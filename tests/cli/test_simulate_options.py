@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.cli.terminal import listed, node, pool, weft, written
+from weft.domain.figures import seconds
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,7 +37,19 @@ def simulated(*options: str) -> Ending:
         (("--fail", "x@9s"), "--fail: there is no node 'x': there are board-0, board-1, board-2 and 2 more"),
         (
             ("--what-if", "spec.slo.ttft.p95=1s", "--what-if", "spec.slo.ttft.p95=2s"),
-            "--what-if gives 'spec.slo.ttft.p95' twice: leave one",
+            "--what-if 'spec.slo.ttft.p95=2s' overwrites 'spec.slo.ttft.p95=1s': leave one",
+        ),
+        (
+            ("--what-if", "spec.slo.ttft.p95=1s", "--what-if", "chat.spec.slo.ttft.p95=2s"),
+            "--what-if 'chat.spec.slo.ttft.p95=2s' overwrites 'spec.slo.ttft.p95=1s': leave one",
+        ),
+        (
+            ("--what-if", "InferencePool/chat.spec.slo.ttft.p95=1s", "--what-if", "chat.spec.slo.ttft.p95=1s"),
+            "--what-if 'chat.spec.slo.ttft.p95=1s' overwrites 'InferencePool/chat.spec.slo.ttft.p95=1s': leave one",
+        ),
+        (
+            ("--what-if", "spec.slo.ttft.p95=1s", "--what-if", "spec.slo.ttft={p90: 2s}"),
+            "--what-if 'spec.slo.ttft={p90: 2s}' overwrites 'spec.slo.ttft.p95=1s': leave one",
         ),
     ],
 )
@@ -46,9 +59,9 @@ def test_what_cannot_be_meant_is_one_sentence(options: tuple[str, ...], words: s
     assert words in ending.sentence
 
 
-def test_a_field_of_one_resource_may_differ_from_that_of_all() -> None:
-    wishes = ("--what-if", "spec.slo.ttft.p95=1s", "--what-if", "chat.spec.slo.ttft.p95=2s")
-    assert {"p95": 2.0} == json.loads(simulated(*wishes, "-o", "json").out)["slo"]["ttft_seconds"]
+def test_a_field_inside_an_object_that_was_given_before_is_no_contradiction() -> None:
+    wishes = ("--what-if", "spec.slo.ttft={p90: 1s}", "--what-if", "chat.spec.slo.ttft.p95=2s")
+    assert {"p90": 1.0, "p95": 2.0} == json.loads(simulated(*wishes, "-o", "json").out)["slo"]["ttft_seconds"]
 
 
 def test_metrics_may_be_away_and_a_node_may_fail_from_the_beginning_on() -> None:
@@ -61,18 +74,30 @@ def test_metrics_may_be_away_and_a_node_may_fail_from_the_beginning_on() -> None
     assert found["ttft_seconds"]["p50"] > 60.0 or found["failed"] > 0
 
 
-def test_starts_that_a_plan_expects_to_be_far_longer_are_told_with_the_option_that_simulates_them(
-    tmp_path: Path,
-) -> None:
+def test_starts_take_what_a_plan_expects_with_the_image_there(tmp_path: Path) -> None:
     big = pool(slo=SLO)
     big["spec"]["model"] = {"id": "meta-llama/Llama-3.3-70B-Instruct"}
-    written(tmp_path / "pool.yaml", big)
-    told = simulated().err
-    assert "`weft plan` expects" in told
-    assert "110 s are simulated" in told
-    seconds = told.partition("--start-up ")[2].split()[0]
-    assert "weft plan" not in simulated("--start-up", seconds).err
+    told = []
+    for body in (pool(slo=SLO), big):
+        written(tmp_path / "pool.yaml", body)
+        (planned,) = json.loads(weft("plan", "-f", "pool.yaml", "--fabric", "nodes.yaml", "-o", "json").out)
+        expected = planned["pools"][0]["startUp"]
+        told.append(expected["weights"] + expected["engine"])
+        assert told[-1] == pytest.approx(json.loads(simulated("-o", "json").out)["start_up_seconds"])
+    assert told[0] < told[1]
+    assert f"a start takes {seconds(told[1])} with the image there" in simulated().out
 
 
-def test_starts_that_are_about_as_long_as_a_plan_expects_are_not_worth_a_word() -> None:
-    assert "weft plan" not in simulated().err
+def test_starts_may_be_said_to_be_shorter() -> None:
+    assert "a start takes 20 s with the image there" in simulated("--start-up", "20").out
+
+
+def test_a_pool_whose_starts_take_longer_serves_a_rise_later() -> None:
+    rise = ("--trace", "step:from=2,to=60,at=30,seconds=300,isl=1000,osl=200")
+    found = [
+        json.loads(weft("simulate", "-f", "pool.yaml", "--fabric", "nodes.yaml", *rise, "-o", "json", *more).out)[
+            "slo_attainment"
+        ]
+        for more in ((), ("--start-up", "20"))
+    ]
+    assert found[0] < found[1]

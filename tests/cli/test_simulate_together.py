@@ -210,6 +210,13 @@ def test_what_if_is_for_all_or_for_one() -> None:
     assert [{"p90": 1.0}, {}] == [chat["slo"]["tpot_seconds"], reasoner["slo"]["tpot_seconds"]]
 
 
+def test_what_if_of_two_resources_may_give_one_field_to_each() -> None:
+    chat, reasoner = data(
+        *BOTH, "--what-if", "chat.spec.slo.ttft.p90=3s", "--what-if", "reasoner.spec.slo.ttft.p90=4s"
+    )["resources"]
+    assert [{"p90": 3.0}, {"p90": 4.0}] == [chat["slo"]["ttft_seconds"], reasoner["slo"]["ttft_seconds"]]
+
+
 def test_a_node_fails_for_all() -> None:
     found = data(*BOTH, "--fail", "board-0@30s", "--fail", "board-1@30s")
     assert found["failed"] == sum(each["failed"] for each in found["resources"])

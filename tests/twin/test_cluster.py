@@ -53,7 +53,7 @@ class Running:
 
     def __init__(self, *nodes: NodeRecord, faults: tuple[Fault, ...] = ()) -> None:
         self.heard = Heard()
-        self.cluster = SimulatedCluster(nodes or (board("a"), board("b")), (), EVEN, 0, self.heard)
+        self.cluster = SimulatedCluster(nodes or (board("a"), board("b")), (), lambda _: EVEN, 0, self.heard)
         self.cluster.plan(faults)
 
     def create(self, *replicas: tuple[str, ...], of: Shape | None = None, now: float = 0.0) -> None:

@@ -247,7 +247,11 @@ Fails = Annotated[
 StartUp = Annotated[
     float | None,
     typer.Option(
-        "--start-up", metavar="SECONDS", min=0.0, max=LONGEST_START, help="from a node to a first answer; unset: usual"
+        "--start-up",
+        metavar="SECONDS",
+        min=0.0,
+        max=LONGEST_START,
+        help="from a node to a first answer; unset: what `weft plan` expects",
     ),
 ]
 Seed = Annotated[

@@ -18,7 +18,7 @@ from weft.cli.simulate_report import Report
 from weft.cli.simulating import cases_of
 from weft.cli.terminal import Format, print_data, remark, show, working
 from weft.cli.whole_files import refuse_unwritable, write_whole
-from weft.domain.figures import agreeing, counted, seconds
+from weft.domain.figures import agreeing, counted
 from weft.twin.policies import NAMES, default, lacking
 from weft.twin.simulation import WEFT, simulate_together
 
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     Progress = Callable[[float], None]
 
 POLICIES = (WEFT, *NAMES, ORACLE)
-_FAR_LONGER = 2.0  # times what is simulated, as people would not expect
 _ASSUMED = "no --fabric: simulated on an empty cluster with 64 nodes of the planned accelerator"
 
 
@@ -57,8 +56,6 @@ def run_simulate(options: SimulateOptions, wishes: Wishes, documents: list[dict[
         cases = cases_of(wishes, documents, world, load())
     for case in cases:
         _remark_on(case)
-        if wishes.start_up is None:
-            _remark_on_start_up(case)
     if len(cases) > 1 and ORACLE in policies:
         raise CommandFailure(f"--policy {ORACLE} knows the requests of one resource: say with --pool of which")
     report = _together(_reports(cases, tuple(_outcomes(cases, policies))), cases)
@@ -78,18 +75,6 @@ def _remark_on(case: Case) -> None:
         count = case.trace.reordered
         stood, were = counted(count, "request"), agreeing(count, "was", "were")
         remark(f"{case.words}: {stood} stood below later ones and {were} put in order of time")
-
-
-def _remark_on_start_up(case: Case) -> None:
-    """Where the plan expects starts that are far longer than those that are simulated: it knows the model's size."""
-    estimates = [decision.status.start_up for _, decision in case.planned.pools]
-    longest = max((each.estimated - each.image for each in estimates if each is not None), default=0)
-    simulated = case.setting.start_up.engine_seconds
-    if longest > _FAR_LONGER * simulated:
-        remark(
-            f"{case.resource}: `weft plan` expects {seconds(longest)} of a start with the image there, and "
-            f"{seconds(simulated)} are simulated: --start-up {longest} simulates that"
-        )
 
 
 def _together(reports: tuple[Report, ...], cases: tuple[Case, ...]) -> Report | FleetReport:
@@ -123,6 +108,7 @@ def _report(case: Case, outcomes: tuple[Outcome, ...]) -> Report:
         seconds=case.trace.seconds,
         seed=case.setting.seed,
         outcomes=no_dearer(outcomes),
+        start_up_seconds=max(case.setting.start_of(pool.key).engine_seconds for pool, _ in case.planned.pools),
         faults=tuple((fault.at, fault.node) for fault in case.setting.faults),
         oracle_gpu_hours=oracle_gpu_hours(case),
         too_long=too_long,

@@ -105,7 +105,7 @@ def _hindsight(
     case: Case, trace: Trace, bin_seconds: float, attainment: float, *, interrupted: bool
 ) -> tuple[list[PoolNeed], Column, Terms]:
     """What pools need and how many requests arrive, in bins of one length."""
-    terms = Terms(bin_seconds, case.setting.start_up.engine_seconds, attainment=attainment)
+    terms = Terms(bin_seconds, case.setting.longest_start.engine_seconds, attainment=attainment)
     return needs(case, trace, bin_seconds, interrupted=interrupted), demand(trace, bin_seconds).requests, terms
 
 

@@ -43,6 +43,7 @@ def data_of(report: Report, outcome: Outcome) -> Json:
         "seed": report.seed,
         "seconds": outcome.seconds,
         "warm_up_seconds": outcome.warm_up,
+        "start_up_seconds": report.start_up_seconds,
         "slo": {"ttft_seconds": _targets(outcome.slo.ttft), "tpot_seconds": _targets(outcome.slo.tpot)},
         "requests": figures.requests,
         "completed": figures.completed,
@@ -143,7 +144,7 @@ def _lacking(report: Report) -> Iterator[str]:
 
 
 def heading(report: Report, *, faults: bool = True) -> list[str]:
-    """What was asked, in three lines, and which nodes fail."""
+    """What was asked and how long starts take, in four lines, and which nodes fail."""
     outcome = report.first
     every = len(outcome.came)
     spread = f"in {seconds(report.seconds)}, {request_rate(every / report.seconds)}" if report.seconds else "at once"
@@ -153,6 +154,7 @@ def heading(report: Report, *, faults: bool = True) -> list[str]:
         f"{outcome.model} as {', '.join(shapes)}",
         f"{report.trace}: {every:,} request{'s' if every != 1 else ''} {spread}{warm_up}",
         f"SLO: {slo_words(outcome.slo)}",
+        f"a start takes {seconds(report.start_up_seconds)} with the image there",
     ]
     if report.left_out:
         lines.append(left_out(report.left_out))

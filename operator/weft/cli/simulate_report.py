@@ -46,6 +46,7 @@ class Report:
     """Outcomes of one trace, in the order in which their policies were named.
 
     `trace` is what was typed, `seconds` how long it lasts, `faults` times and names of nodes that fail.
+    A start takes `start_up_seconds` in the median where the image is there, of the pool where it takes longest.
     `oracle_gpu_hours` are the least for who knows the future, None where they cannot be told. `too_long` requests have
     more than the `most_tokens` that a replica takes; `left_out` are rows of the trace's file without prompt or answer.
     """
@@ -60,6 +61,7 @@ class Report:
     too_long: int = 0
     most_tokens: int = 0
     left_out: int = 0
+    start_up_seconds: float = 0.0
 
     @property
     def first(self) -> Outcome:

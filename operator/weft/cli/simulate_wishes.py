@@ -28,7 +28,7 @@ class Clients:
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """Options as they were typed. `pool` is a name, or KIND/NAME; `start_up` seconds, None for what is usual.
+    """Options as they were typed. `pool` is a name, or KIND/NAME; `start_up` seconds, None for what is planned.
 
     `trace` has one for each resource, with its name where there are several. Without any the last `hours` are read from
     the Prometheus at `prometheus`. `blind` are times without metrics.

@@ -24,7 +24,7 @@ from weft.twin.start_up import Fault, FaultKind, StartUp
 from weft.twin.trace import Trace
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from weft.catalog import Catalog
     from weft.cli.planning import PlannedResource
@@ -129,6 +129,7 @@ def _setting(
         front=wishes.clients.options,
         scrapes=ScrapeOptions(gaps=tuple(_gap(text) for text in wishes.blind)),
         start_up=StartUp() if wishes.start_up is None else StartUp().lasting(wishes.start_up),
+        starts=dict(_expected(drafts)) if wishes.start_up is None else {},
         faults=tuple(sorted((_fault(text, near, end) for text in wishes.fail), key=lambda each: each.at)),
         warm_up=wishes.warm_up,
         seed=wishes.seed,
@@ -136,17 +137,28 @@ def _setting(
     )
 
 
+def _expected(drafts: Sequence[_Draft]) -> Iterator[tuple[tuple[str, str], StartUp]]:
+    """What a start takes by the plan of each pool."""
+    for pool, decision in (each for draft in drafts for each in draft.planned.pools):
+        told = decision.status.start_up
+        if told is not None:
+            yield (pool.key.namespace, pool.key.name), StartUp().expected(told.image, told.weights, told.engine)
+
+
 def _as_they_might_be(chosen: Sequence[Chosen], wishes: Wishes) -> list[Json]:
     """The resources with what `--what-if` says of them, or of all."""
-    what_if.refuse_twice(wishes.what_if)
-    asked = [what_if.addressed(wish) for wish in wishes.what_if]
+    asked = [(*what_if.addressed(typed), typed) for typed in wishes.what_if]
     resources = [each.resource for each in chosen]
     told = [
-        (None if name is None else the_one(resources, name, f"--what-if {name!r:.80}"), wish) for name, wish in asked
+        (None if name is None else the_one(resources, name, f"--what-if {name!r:.80}"), wish, typed)
+        for name, wish, typed in asked
     ]
-    return [
-        what_if.changed(each.body, [wish for one, wish in told if one is None or one is each]) for each in resources
-    ]
+    found = []
+    for each in resources:
+        own = [(wish, typed) for one, wish, typed in told if one is None or one is each]
+        what_if.refuse_overwritten(own)
+        found.append(what_if.changed(each.body, [wish for wish, _ in own]))
+    return found
 
 
 def _gap(text: str) -> tuple[float, float]:

@@ -59,9 +59,14 @@ class SimulatedCluster:
     """Nodes and pods; advance it with the clock. `touched` are pools whose pods changed since somebody emptied it."""
 
     def __init__(
-        self, nodes: Iterable[NodeRecord], pods: Iterable[PodRecord], start_up: StartUp, seed: int, listener: Listener
+        self,
+        nodes: Iterable[NodeRecord],
+        pods: Iterable[PodRecord],
+        start_of: Callable[[str], StartUp],
+        seed: int,
+        listener: Listener,
     ) -> None:
-        """`pods` are those of others, which stay as they are."""
+        """`pods` are those of others, which stay as they are; `start_of` says how replicas of a pool's UID start."""
         self._made = {each.name: each for each in nodes}
         self._nodes = dict(self._made)
         self._pods = {each.uid: SimulatedPod(each) for each in pods}
@@ -69,7 +74,7 @@ class SimulatedCluster:
         self._created: dict[str, SimulatedPod] = {}  # by UID, of those that quotas are still to count
         self._quotas: tuple[QuotaRecord, ...] = ()
         self._counted: tuple[QuotaRecord, ...] | None = ()
-        self._start_up, self._seed, self._listener = start_up, seed, listener
+        self._start_of, self._seed, self._listener = start_of, seed, listener
         self._due: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
         self._order, self._uids = count(), count(1)
         self._images: dict[tuple[str, str], float] = {}  # (node, image): when it was or will be pulled
@@ -273,7 +278,7 @@ class SimulatedCluster:
     def _start(self, pod: SimulatedPod, now: float) -> None:
         """Once the last pod of its replica is bound, all of them get ready together."""
         whole = [each for each in self._ours() if each.replica == pod.replica]
-        drawn = self._start_up.drawn(f"{self._seed}/{pod.record.name.rpartition('-')[0]}")
+        drawn = self._start_of(pod.pool).drawn(f"{self._seed}/{pod.record.name.rpartition('-')[0]}")
         image = (pod.pinned or "", pod.image)
         self._images.setdefault(image, now + drawn.image_seconds)
         if all(each.bound is not None for each in whole):

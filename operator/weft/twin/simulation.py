@@ -49,7 +49,8 @@ class Setting:
     cluster. Each of `streams` is asked of pools of its own. `classes` are PriorityClasses by name: their value, and
     whether they preempt; what `quotas` have used is used by others. Weft decides every `decide_seconds`, and whenever
     something changes. `truth` is how fast an engine really is, of which the performance model says so much; None: just
-    so. Pools of schedulers other than the stock one never get a node here, and no node is in a ComputeDomain.
+    so. Replicas start within `start_up`, but for those of pools that `starts` has by namespace and name. Pools of
+    schedulers other than the stock one never get a node here, and no node is in a ComputeDomain.
 
     GPU-seconds are counted until the last arrival, as who compares rules on a long trace does (bench/scaling.py); with
     `until_answered` the operator goes on, and they are counted, until the last request has ended.
@@ -66,6 +67,7 @@ class Setting:
     front: FrontOptions = field(default_factory=FrontOptions)
     scrapes: ScrapeOptions = field(default_factory=ScrapeOptions)
     start_up: StartUp = field(default_factory=StartUp)
+    starts: Mapping[tuple[str, str], StartUp] = field(default_factory=dict)
     faults: tuple[Fault, ...] = ()
     decide_seconds: float = 15.0
     warm_up: float = 0.0
@@ -77,6 +79,15 @@ class Setting:
     def seconds(self) -> float:
         """Until the last request of the longest trace."""
         return max(each.trace.seconds for each in self.streams)
+
+    @property
+    def longest_start(self) -> StartUp:
+        """Of the pool whose replicas take longest."""
+        return max(self.starts.values(), key=lambda each: each.engine_seconds, default=self.start_up)
+
+    def start_of(self, key: ResourceKey) -> StartUp:
+        """Of a pool's replicas."""
+        return self.starts.get((key.namespace, key.name), self.start_up)
 
 
 def simulate(
@@ -114,7 +125,7 @@ class Simulation:
         truth = setting.truth or _as_modelled
         parts = Parts(setting.nodes, setting.catalog)
         self._engines = Engines(self._streams.serving, self._pool, setting.catalog, truth, parts)
-        self._cluster = SimulatedCluster(setting.nodes, setting.pods, setting.start_up, setting.seed, self._engines)
+        self._cluster = SimulatedCluster(setting.nodes, setting.pods, self._start_of, setting.seed, self._engines)
         self._cluster.limit(setting.quotas)
         self._operation = SimulatedOperation(
             (replace(each, key=_known(each.key)) for each in setting.pools),
@@ -173,11 +184,14 @@ class Simulation:
     def _pool(self, uid: str) -> PoolRecord:
         return self._operation.pools[uid]
 
+    def _start_of(self, uid: str) -> StartUp:
+        return self._setting.start_of(self._pool(uid).key)
+
     # before the trace
 
     def _bring_up(self) -> None:
         """Have the replicas for the declared rates ready, by a clock below 0; only then the counts change hands."""
-        began = now = -max(BRING_UP_SECONDS, BRING_UP_STARTS * self._setting.start_up.seconds)
+        began = now = -max(BRING_UP_SECONDS, BRING_UP_STARTS * self._setting.longest_start.seconds)
         while now < 0.0:
             self._cluster.advance(now)
             wake = self._operation.turn(now, {})

@@ -46,6 +46,11 @@ class StartUp:
         image, weights, compiling, capture = (median * exp(random.gauss(0.0, self.spread)) for median in medians)
         return StartUp(image, weights, compiling, capture, self.spread)
 
+    def expected(self, image: float, weights: float, engine: float) -> StartUp:
+        """As a plan expects it, which does not part what the engine does."""
+        part = engine / (self.compile_seconds + self.capture_seconds)
+        return StartUp(image, weights, part * self.compile_seconds, part * self.capture_seconds, self.spread)
+
     def lasting(self, seconds: float) -> StartUp:
         """So many seconds in all, in the same parts, where the image is on every node."""
         part = seconds / self.engine_seconds
