@@ -134,6 +134,20 @@ def test_without_news_it_is_the_same_again_and_older() -> None:
     assert first.pods is not next_one.pods
 
 
+def test_while_nobody_asks_it_is_the_same_value_from_scrape_to_scrape() -> None:
+    """Whoever looks at it again finds nothing new at a glance."""
+    served = serving(trace([1.0, 400.0]))
+    served.start("a", "chat", SPEED, -10.0)
+    busy, *idle = (served.observe("chat", ["a"], now) for now in (46.0, 121.0, 136.0, 391.0))
+    again = served.observe("chat", ["a"], 421.0)
+    assert idle[0] is not None
+    assert all(each is idle[0] for each in idle)
+    assert busy is not None
+    assert again is not None
+    assert 0.0 == idle[0].requests_per_second != busy.requests_per_second
+    assert 0.0 != again.requests_per_second
+
+
 def test_other_engines_are_other_news() -> None:
     served = serving(poisson(5.0, 100.0))
     served.start("a", "chat", SPEED, -10.0)

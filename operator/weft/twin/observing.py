@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
@@ -60,10 +60,10 @@ class Scrape:
 
 @dataclass(frozen=True, slots=True)
 class SeenEngine:
-    """One engine's figures, and how much its counts grew."""
+    """One engine's figures, and how much its counts grew, by which two are not compared."""
 
     pod: PodObservation
-    grown: NDArray[np.float64]
+    grown: NDArray[np.float64] = field(compare=False)
 
 
 def scrape(engine: SimulatedEngine, now: float) -> Scrape:

@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from weft.domain.remembered import LastAnswers
 from weft.observe.arriving import ARRIVAL_SECONDS, Arrived
 from weft.observe.history import STALE_SECONDS
 from weft.observe.observation import common_seconds
-from weft.twin.observing import Scrape, observe_engine, observe_engines, scrape
+from weft.twin.observing import Scrape, SeenEngine, observe_engine, observe_engines, scrape
 
 if TYPE_CHECKING:
     from weft.domain.snapshot import PoolObservation
@@ -32,6 +33,7 @@ class Taken(Protocol):
 
 
 T = TypeVar("T", bound=Taken)
+_POOLS = 2  # that a stream goes through
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,17 @@ class _Known:
     observation: PoolObservation
 
 
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """Of so many engines these were seen and these heard, so long ago; what arrived, and the rate that all answered."""
+
+    expected: int
+    engines: tuple[SeenEngine, ...]
+    heard: tuple[tuple[str, float], ...]
+    arrived: Arrived
+    rate: float | None
+
+
 class Scrapes:
     """The last scrapes of every engine, and of the front."""
 
@@ -86,6 +99,7 @@ class Scrapes:
         self._starts: dict[str, MeasuredStart | None] = {}
         self._tries: deque[Tries] = deque()
         self._known: dict[str, _Known] = {}
+        self._idle: LastAnswers[_Seen, PoolObservation] = LastAnswers(_POOLS)
 
     def in_gap(self, now: float) -> bool:
         """Whether nobody answers."""
@@ -119,13 +133,13 @@ class Scrapes:
             return None
         newest, known = tries[-1].at, self._known.get(pool)
         if known is None or known.newest != newest or known.engines != engines or now > known.holds_until:
-            known = self._known[pool] = self._observe(engines, tries, now)
+            known = self._known[pool] = self._observe(pool, engines, tries, now)
         observation, passed = known.observation, now - known.at
         if not passed or not observation.pods:
             return observation
         return replace(observation, age_seconds=observation.age_seconds + passed)
 
-    def _observe(self, engines: tuple[str, ...], tries: list[Tries], now: float) -> _Known:
+    def _observe(self, pool: str, engines: tuple[str, ...], tries: list[Tries], now: float) -> _Known:
         seen, windows, heard, oldest = [], [], [], tries[-1].at
         for name in engines:
             window = self._window(self._rings[name], now) if name in self._rings else []
@@ -136,10 +150,17 @@ class Scrapes:
                 seen.append(observe_engine(name, window[0], window[-1], now, self._starts[name]))
                 windows.append(window)
                 oldest = min(oldest, window[-1].at)
-        found = observe_engines(len(engines), seen, _arrived(tries, now), _rate_of_all(windows))
-        observation = replace(found, heard=tuple(heard))
+        observation = self._added_up(
+            pool, _Seen(len(engines), tuple(seen), tuple(heard), _arrived(tries, now), _rate_of_all(windows))
+        )
         holds_until = oldest + STALE_SECONDS if now - oldest <= STALE_SECONDS else math.inf
         return _Known(now, engines, tries[-1].at, holds_until, observation)
+
+    def _added_up(self, pool: str, seen: _Seen) -> PoolObservation:
+        """The last observation again while nobody asks and nothing of what is seen changes."""
+        if any(each.grown.any() for each in seen.engines):
+            return _added_up(seen)
+        return self._idle.ask(pool, seen, _added_up)
 
     def _window(self, ring: deque[T], now: float) -> list[T]:
         """The scrapes that are known, from the window of the newest one."""
@@ -154,6 +175,11 @@ class Scrapes:
         ring.append(taken)
         while ring[0].at < taken.at - options.delay_seconds - STALE_SECONDS - options.window_seconds:
             ring.popleft()
+
+
+def _added_up(seen: _Seen) -> PoolObservation:
+    found = observe_engines(seen.expected, seen.engines, seen.arrived, seen.rate)
+    return replace(found, heard=seen.heard)
 
 
 def _rate_of_all(windows: list[list[Scrape]]) -> float | None:
