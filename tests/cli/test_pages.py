@@ -227,6 +227,18 @@ def test_a_narrow_terminal_gets_no_column_of_single_words(tmp_path: Path, monkey
     assert all(len(line) <= 80 for line in page.splitlines())
 
 
+def test_no_figure_is_cut_on_a_terminal_that_is_too_narrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forty columns, in which a table of seven does not fit: the terminal breaks its lines."""
+    monkeypatch.setattr("weft.cli.terminal.WIDTH_OF_A_PIPE", 40)
+    nodes = written(tmp_path / "nodes.yaml", listed(*(node(f"board-{index}") for index in range(4))))
+    page = weft("fabric", "--fabric", nodes).out
+    assert "…" not in page
+    assert ["H200", "32", "8", "32", "16", "8", "4"] == page.splitlines()[-1].split()
+    requests = ("--trace", "poisson:rate=2,seconds=60,isl=500,osl=50", "--policy", "weft", "--policy", "hpa")
+    page = weft("simulate", "-f", written(tmp_path / "pool.yaml", pool()), "--fabric", nodes, *requests).out
+    assert re.search(r"^within the SLO +100 % +100 %$", page, re.MULTILINE)
+
+
 def test_columns_are_headed_in_capitals_as_kubectl_heads_them(tmp_path: Path) -> None:
     page = weft("plan", "--breakdown", "-f", written(tmp_path / "pool.yaml", pool())).out
     heads = [" ".join(line.split()) for line in page.splitlines()]

@@ -28,13 +28,15 @@ def in_a_folder_with_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def simulated(*options: str) -> Ending:
-    return weft("simulate", "-f", "pool.yaml", "--fabric", "nodes.yaml", "--trace", SHORT, *options)
+    trace = () if "--trace" in options else ("--trace", SHORT)
+    return weft("simulate", "-f", "pool.yaml", "--fabric", "nodes.yaml", *trace, *options)
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
         (("--fail", "x@9s"), "--fail: there is no node 'x': there are board-0, board-1, board-2 and 2 more"),
+        (("--trace", "chat="), "--trace has no trace: give a file, or one of poisson, step, ramp, day, burst with"),
         (
             ("--what-if", "spec.slo.ttft.p95=1s", "--what-if", "spec.slo.ttft.p95=2s"),
             "--what-if 'spec.slo.ttft.p95=2s' overwrites 'spec.slo.ttft.p95=1s': leave one",
@@ -95,9 +97,6 @@ def test_starts_may_be_said_to_be_shorter() -> None:
 def test_a_pool_whose_starts_take_longer_serves_a_rise_later() -> None:
     rise = ("--trace", "step:from=2,to=60,at=30,seconds=300,isl=1000,osl=200")
     found = [
-        json.loads(weft("simulate", "-f", "pool.yaml", "--fabric", "nodes.yaml", *rise, "-o", "json", *more).out)[
-            "slo_attainment"
-        ]
-        for more in ((), ("--start-up", "20"))
+        json.loads(simulated(*rise, "-o", "json", *more).out)["slo_attainment"] for more in ((), ("--start-up", "20"))
     ]
     assert found[0] < found[1]

@@ -27,7 +27,7 @@ def run_drain(world: World, nodes: Sequence[str], form: Format) -> bool:
     for name in nodes:
         if name not in names:
             near = get_close_matches(name, names, 1)
-            raise CommandFailure(f"there is no node {name}{f', perhaps {near[0]}' if near else ''}")
+            raise CommandFailure(f"there is no node {name or repr(name)}{f', perhaps {near[0]}' if near else ''}")
     with working("following what would happen"):
         found = drain(_snapshot(world), frozenset(nodes), load())
     if form is Format.table:

@@ -78,6 +78,8 @@ def _series_of(body: Json, catalog: Catalog) -> EngineSeries:
 
 def _trace_of(text: str, seed: int) -> Trace:
     """The requests of a file, or those that a line describes."""
+    if not text:
+        raise CommandFailure(f"--trace has no trace: give a file, or one of {', '.join(SHAPES)} with its numbers")
     try:
         if _is_made_up(text):
             return made_up(text, seed)

@@ -14,12 +14,15 @@ from typing import TYPE_CHECKING, Any
 from weft.cli.failure import CommandFailure
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from rich.console import Console, RenderableType
     from rich.status import Status
+    from rich.table import Column
 
 WIDTH_OF_A_PIPE = 180  # columns, when nobody watches a terminal
+WIDER_THAN_ANY = 10_000
+A_FEW_WORDS = 30  # columns that a cell of sentences has at least
 PATIENCE_SECONDS = 1.5
 
 
@@ -45,10 +48,55 @@ def console() -> Console:
 def show(*parts: RenderableType) -> None:
     """Print for people, without the spaces that pad tables."""
     shown = console()
+    usual = shown.width
     with shown.capture() as captured:
-        for part in parts:
+        for part in _each(parts):
+            shown.width = usual
+            shown.width = max(usual, _whole_width(part, shown))
             shown.print(part)
     write("".join(f"{line.rstrip()}\n" for line in captured.get().lstrip("\n").splitlines()))
+
+
+def _each(parts: Iterable[RenderableType]) -> Iterator[RenderableType]:
+    from rich.console import Group
+
+    for part in parts:
+        if isinstance(part, Group):
+            yield from _each(part.renderables)
+        else:
+            yield part
+
+
+def _whole_width(part: RenderableType, shown: Console) -> int:
+    """What a table takes that cuts nothing: where a terminal has less, it breaks the lines; 0 for what is no table.
+
+    Columns that break by themselves keep room for a few words, those of numbers for the longest one.
+    """
+    from rich.measure import Measurement
+    from rich.padding import Padding
+    from rich.table import Table
+
+    table = part.renderable if isinstance(part, Padding) else part
+    if not isinstance(table, Table):
+        return 0
+    for column in table.columns:
+        column.min_width = _least_width(column, shown)
+    whole = Measurement.get(shown, shown.options.update(width=WIDER_THAN_ANY), part).minimum
+    if whole > shown.width:
+        for column in table.columns:
+            column.width = column.min_width
+    return whole
+
+
+def _least_width(column: Column, shown: Console) -> int:
+    from rich.measure import Measurement
+
+    wide = shown.options.update(width=WIDER_THAN_ANY)
+    measured = [Measurement.get(shown, wide, each) for each in (column.header, *column.cells)]
+    longest, word = max(each.maximum for each in measured), max(each.minimum for each in measured)
+    if column.no_wrap:
+        return longest
+    return word if column.justify == "right" else max(word, min(longest, A_FEW_WORDS))
 
 
 def print_data(data: Any, form: Format) -> None:  # noqa: ANN401 - whatever the answer is
