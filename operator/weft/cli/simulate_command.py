@@ -108,13 +108,18 @@ def _report(case: Case, outcomes: tuple[Outcome, ...]) -> Report:
         seconds=case.trace.seconds,
         seed=case.setting.seed,
         outcomes=no_dearer(outcomes),
-        start_up_seconds=max(case.setting.start_of(pool.key).engine_seconds for pool, _ in case.planned.pools),
+        start_up_seconds=round(max(_start_seconds(case)), 3),
         faults=tuple((fault.at, fault.node) for fault in case.setting.faults),
         oracle_gpu_hours=oracle_gpu_hours(case),
         too_long=too_long,
         most_tokens=most_tokens,
         left_out=case.trace.left_out,
     )
+
+
+def _start_seconds(case: Case) -> list[float]:
+    """What a start of each of its pools takes where the image is there."""
+    return [case.setting.start_of(pool.key).engine_seconds for pool, _ in case.planned.pools]
 
 
 def _known(names: Sequence[str]) -> tuple[str, ...]:
