@@ -345,7 +345,7 @@ def test_a_wrong_trace_is_one_sentence(tmp_path: Path, content: str, words: str)
     [
         ("nowhere.csv", "cannot read nowhere.csv: No such file"),
         (".", "cannot read .: Is a directory"),
-        ("", "cannot read ''"),
+        ("", "--trace has no trace: give a file, or one of poisson"),
         ("poissson:rate=2", "'poissson' is no trace that can be made up: there are poisson, step"),
         ("poisson:speed=2", "poisson has no 'speed': it takes seconds, isl, osl, rate"),
         ("poisson:rate=fast", "poisson: rate takes a number, not 'fast'"),
