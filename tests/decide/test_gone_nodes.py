@@ -187,6 +187,19 @@ def test_the_time_that_it_was_gone_counts_on_while_it_is_not_ready() -> None:
     assert ("b-0",) not in world.nodes_of("chat")
 
 
+def test_one_that_is_back_and_stays_not_ready_is_waited_for_as_a_silent_one() -> None:
+    """Nothing else has room: what runs there still may serve again, and it does once its node is ready (ADR 0085)."""
+    world = serving(boards=1)
+    node = world.take("b-0")
+    world.turn(4)
+    world.nodes.append(replace(node, ready=False))
+    world.turn(12)
+    assert world.ids() == [0]
+    world.nodes = [node]
+    world.turn(2)
+    assert (world.ids(), world.serving("chat")) == ([0], 1)
+
+
 def wide(trays: int = 9) -> Gone:
     world = Gone.of(rack("a.1", trays), pool("wide", pool_spec(16, external(1), "GB200")))
     world.turn(6)

@@ -319,3 +319,14 @@ def test_an_engine_that_ends_is_a_failure_of_its_own() -> None:
     failure = world.status("chat").failure
     assert failure is not None
     assert Reason.EngineFailedSilently is failure.explanation.reason
+
+
+def test_one_whose_node_stays_silent_queues_anew_though_nothing_has_room() -> None:
+    """Room is none of its questions: that of Kueue waits in the queue, and another pool's waits for its node."""
+    world = kueue_world(boards=1)
+    world.admitted["chat", 0] = ("b-0",)
+    world.turn(6, seconds=30)
+    assert world.serving("chat") == 1
+    world.nodes = [replace(each, ready=False) for each in world.nodes]
+    world.turn(2, seconds=40)
+    assert [1] == ids(world)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.decide.kinds import Growing, board_of, boards, capacities, grown, open_spec
+from tests.decide.kinds import STEP, Growing, board_of, boards, capacities, grown, open_spec
 from tests.decide.limited import GPUS, Limited
 from tests.decide.world import World, external, pool
 from tests.fabric.cluster import busy
@@ -209,15 +209,38 @@ def test_two_pools_do_not_count_on_the_same_places() -> None:
         assert world.serving(name) == world.status(name).desired_replicas, name
 
 
+def joined_in_the_pass_that_looks(growing: Growing, kind: str, wanted: int, priority: int = 0) -> None:
+    """Another pool comes, of so many replicas of a kind, just before the patience of the first one is over."""
+    since = growing.world.memory["uid-chat"].short
+    assert since is not None
+    growing.turn(PATIENCE - STEP - (growing.world.now - since))
+    later = open_spec(FEW, external(wanted, 60), placement=PlacementSpec(accelerators=(kind,)))
+    growing.world.pools["later"] = pool("later", later, priority)
+    growing.turn(120.0)
+
+
 def test_it_does_not_go_where_a_peer_that_comes_in_this_pass_will_be() -> None:
     """What is left of the A100 beside 40 that another pool wants serves less than the board of H100."""
     growing = slower()
-    growing.turn(PATIENCE - 320.0)
-    later = open_spec(FEW, external(40, 60), placement=PlacementSpec(accelerators=("A100",)))
-    growing.world.pools["later"] = pool("later", later)
-    growing.turn(120.0)
+    joined_in_the_pass_that_looks(growing, "A100", 40)
     assert "H100" == growing.kind()
     assert 40 == growing.world.serving("later")
+
+
+def test_one_of_lower_priority_that_comes_then_takes_what_it_leaves() -> None:
+    growing = slower()
+    joined_in_the_pass_that_looks(growing, "A100", 40, priority=-1)
+    assert "A100" == growing.kind()
+    assert 40 < growing.where()["a100"]
+    assert 48 == growing.where()["a100"] + growing.world.serving("later")
+
+
+@pytest.mark.parametrize(("wanted", "kind"), [(14, "L40S"), (13, "H100")])
+def test_beside_such_a_peer_more_than_the_first_of_a_rollout_have_to_have_a_place(wanted: int, kind: str) -> None:
+    """Two H100 serve no more than the eight L40S that would leave for them, and three serve all."""
+    growing = grown(FASTER, open_spec(5.0), 5.0, 60.0)
+    joined_in_the_pass_that_looks(growing, "H100", wanted)
+    assert kind == growing.kind()
 
 
 def test_one_that_was_frozen_meanwhile_stays() -> None:

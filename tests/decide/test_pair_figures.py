@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.decide.test_splits import half, split_world
 from tests.scaling.cases import seen
 from weft.decide.pair_figures import figures_of_pair
@@ -86,3 +88,20 @@ def test_a_split_tells_what_each_half_knows() -> None:
         told["NetworkBound"].status,
         told["NetworkBound"].explanation.message,
     )
+
+
+def test_both_halves_are_sized_for_prompts_that_prefill_reads_and_answers_that_decode_writes() -> None:
+    """A prefill engine answers with one token, and to decode most of a prompt comes as KV."""
+    world = split_world(half(Role.Prefill), half(Role.Decode))
+    world.turn(5)
+    prompts, answers = {"input_tokens": 4000.0, "input_tokens_p95": 6000.0}, {"output_tokens": 300.0}
+    world.observations = {
+        "uid-pd-prefill": replace(seen(8.0, 1), **prompts, output_tokens=1.0, output_tokens_p95=1.0),
+        "uid-pd-decode": replace(seen(8.0, 1), input_tokens=16.0, **answers, output_tokens_p95=1200.0),
+    }
+    world.turn(5)
+    for uid in world.observations:
+        live = world.memory[uid].workload
+        assert live is not None
+        assert (4000.0, 6000.0) == pytest.approx((live.input_tokens, live.input_tokens_p95), rel=0.1)
+        assert (300.0, 1200.0) == pytest.approx((live.output_tokens, live.output_tokens_p95), rel=0.1)

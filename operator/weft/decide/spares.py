@@ -61,4 +61,4 @@ def _in_rack(growth: Growth, rack: EligibleDomain, due: int, free: FreeMap) -> l
     kept = {hold.node for hold in growth.spares}
     missing = due - sum(node.name in kept for node in rack.domain.nodes)
     holder = spares_of(holder_name(growth.planned.pool))
-    return [Hold(node.name, node.total, holder) for node in spare_nodes(rack.nodes, max(0, missing), free)]
+    return [Hold(node.name, node.total, holder) for node in spare_nodes(rack.nodes, missing, free)]
