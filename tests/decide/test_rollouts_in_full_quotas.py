@@ -12,6 +12,7 @@ from tests.decide.limited import CountedLate, counted_late, desired
 from tests.decide.test_drains import cordon
 from tests.decide.world import external, pool, pool_spec
 from weft.decide.budgets import PROMISED_SECONDS
+from weft.domain.scaling_spec import ScalingMode, ScalingSpec
 from weft.domain.spec import EngineSpec, PoolSpec, RolloutSpec, RolloutStrategy
 
 if TYPE_CHECKING:
@@ -120,6 +121,33 @@ def test_who_has_fewer_than_it_needs_comes_before_successors() -> None:
     world.turn(80)
     assert (3, 1) == (world.serving("chat"), world.serving("high"))
     assert {world.status("chat").revision} == {each.revision for each in world.status("chat").assignments}
+
+
+def test_who_may_take_nothing_from_others_does_not_come_before_successors() -> None:
+    """Its PriorityClass never preempts: a replica that leaves for its successor is no room that it waits for."""
+    world = full(4)
+    world.edit("chat", edited(of_one_gpu(4)))
+    world.turn(2)
+    world.pools["high"] = replace(pool("high", pool_spec(1, external(1)), priority=9), preempts=False)
+    world.turn(80)
+    assert (4, 0) == (world.serving("chat"), world.serving("high"))
+    assert {world.status("chat").revision} == {each.revision for each in world.status("chat").assignments}
+
+
+def test_who_may_have_no_more_is_in_no_need_of_what_others_want() -> None:
+    """`maxGPUs` pays for one of two that it should have at least: so one in between takes no room of a successor."""
+    world = full(4)
+    bound = ScalingSpec(ScalingMode.External, replicas=2, min_replicas=2, max_replicas=2, max_gpus=1)
+    world.pools["high"] = pool("high", pool_spec(1, bound), priority=9)
+    world.turn(20)
+    world.pools["middle"] = pool("middle", pool_spec(1, external(6)), priority=5)
+    world.turn(20)
+    before = desired(world, "chat", "middle", "high")
+    assert (2, 1, 1) == before
+    world.edit("chat", edited(of_one_gpu(4)))
+    for _ in range(70):
+        world.turn()
+        assert before == desired(world, "chat", "middle", "high")
 
 
 def test_while_sizes_are_mixed_nothing_is_told_of_how_many_have_room() -> None:
