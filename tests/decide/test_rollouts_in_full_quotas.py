@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import groupby
+from itertools import groupby, takewhile
 from typing import TYPE_CHECKING
 
 import pytest
@@ -114,10 +114,13 @@ def test_who_has_what_it_needs_takes_no_room_of_a_successor_whatever_its_priorit
 
 
 def test_who_has_fewer_than_it_needs_comes_before_successors() -> None:
+    """What leaves for a successor is its room, so that no second one has to go before it serves."""
     world = full(4)
     world.edit("chat", edited(of_one_gpu(4)))
     world.turn(2)
     world.pools["high"] = pool("high", pool_spec(1, external(1)), priority=9)
+    before = takewhile(lambda _: world.serving("high") < 1, watched(world, 80))
+    assert {3} == {serving for serving, _ in before}
     world.turn(80)
     assert (3, 1) == (world.serving("chat"), world.serving("high"))
     assert {world.status("chat").revision} == {each.revision for each in world.status("chat").assignments}
