@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.decide.limited import CountedLate
 from tests.decide.world import World, expert_spec, external, pool, pool_spec
 from tests.fabric.cluster import board, busy, rack
 from weft.domain.moves import HOUR_SECONDS, MoveBudget, Relocation
 from weft.domain.reasons import Reason
 from weft.domain.spec import RolloutSpec, RolloutStrategy
+
+if TYPE_CHECKING:
+    from weft.domain.snapshot import PoolRecord
 
 IN_USE = 6
 
@@ -121,6 +126,53 @@ def test_nobody_takes_the_hole_that_is_being_opened() -> None:
     world.turn(14)
     assert 1 == world.serving("large")
     assert [] == world.nodes_of("greedy")
+
+
+def full_board(*pools: PoolRecord, small: int = 0) -> World:
+    """Replicas of four GPUs fill b-0 and so many small boards; each that leaves takes half a minute."""
+    world = CountedLate.of([board("b-0"), *(board(f"s-{index}", gpus=4) for index in range(small))], *pools)
+    world.turn(IN_USE)
+    return world
+
+
+def make_large_wait(world: World) -> None:
+    """It needs b-0 whole; four GPUs are free on each of two other boards."""
+    for index in (1, 2):
+        world.pods[f"job-{index}"] = busy(f"job-{index}", f"b-{index}", 4)
+        world.nodes.append(board(f"b-{index}"))
+    world.pools["large"] = pool("large", pool_spec(8))
+    world.budget = MoveBudget(per_hour=4)
+
+
+@pytest.mark.parametrize("staying", [0, 1])
+def test_of_two_replicas_of_one_pool_the_second_finds_its_place_kept_while_the_first_moves(staying: int) -> None:
+    """Its pool has no surge for both at once, and a pool that comes meanwhile would like to be there."""
+    world = full_board(pool("first", pool_spec(4, external(2 + staying))), small=staying)
+    make_large_wait(world)
+    world.turn()
+    assert 3 + staying == len(world.nodes_of("first"))
+    world.pools["greedy"] = replace(pool("greedy", pool_spec(4), priority=5), preempts=False)
+    for _ in range(30):
+        world.turn()
+        assert 2 + staying <= world.serving("first")
+        assert [] == world.nodes_of("greedy")
+        assert "NoSlot" != world.condition("large", "Placed")[1]
+    assert [("b-1",), ("b-2",)] == sorted(world.nodes_of("first"))[:2]
+    assert 1 == world.serving("large")
+
+
+def test_replicas_of_two_pools_that_move_for_one_have_successors_of_their_own() -> None:
+    """Whatever their numbers are: one has been replaced once before."""
+    world = full_board(pool("first", pool_spec(4)), pool("second", pool_spec(4)))
+    world.end("second-0-0")
+    world.turn(2 * IN_USE)
+    assert ([("b-0",)], [1]) == (world.nodes_of("second"), [each.replica for each in world.status("second").assignments])
+    make_large_wait(world)
+    for _ in range(20):
+        world.turn()
+        assert "NoSlot" != world.condition("large", "Placed")[1]
+    assert [("b-1",), ("b-2",)] == sorted((*world.nodes_of("first"), *world.nodes_of("second")))
+    assert 1 == world.serving("large")
 
 
 def test_several_small_replicas_leave_a_rack_one_after_the_other() -> None:
