@@ -197,6 +197,18 @@ def test_a_replacement_waits_until_the_quota_has_room_for_it() -> None:
     assert 3 == world.serving("chat")
 
 
+def test_room_of_an_engine_that_ended_is_its_successors_while_the_pod_is_still_there() -> None:
+    """No quota counts a pod that has ended: nothing will be given back, and what is free is not for a lower pool."""
+    chat, low = pool("chat", pool_spec(8, external(1)), priority=5), pool("low", pool_spec(8, external(2)))
+    world = limited(6, {GPUS: 16}, chat, low)
+    world.turn(6)
+    world.end("chat-0-0")
+    for _ in range(30):
+        world.turn()
+        assert (1, 1) == desired(world, "chat", "low")
+    assert (1, 1) == (world.serving("chat"), world.serving("low"))
+
+
 def test_a_surge_that_the_quota_refuses_is_not_begun() -> None:
     world = limited(6, {GPUS: 8}, pool("chat", pool_spec(8, external(1))))
     world.turn(4)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tests.decide.world import World, expert_spec, external, pool, pool_spec
-from tests.fabric.cluster import board, rack, taint
+from tests.fabric.cluster import board, busy, rack, taint
 from weft.domain.reasons import Reason
 from weft.domain.spec import RolloutSpec
 
@@ -198,6 +198,24 @@ def test_spares_are_for_their_pool_alone() -> None:
     taken = {node for nodes in world.nodes_of("chat") for node in nodes}
     assert taken == {f"b.1-t{index}" for index in range(6)}
     assert world.condition("chat", "Placed")[2].startswith("6 of 20 replicas placed")
+
+
+def test_as_many_as_were_lost_take_spares_and_nobody_who_is_only_wanted() -> None:
+    """Two trays serve, a job holds one and two are spares: a third replica waits, also beside one that is replaced."""
+    spec = pool_spec(4, external(2), "GB200")
+    spec = replace(spec, placement=replace(spec.placement, spare_nodes_per_domain=2))
+    world = World.of(rack("a.1", 5), pool("chat", spec), pods=(busy("job", "a.1-t2", 4),))
+    world.turn(IN_USE)
+    world.edit("chat", replace(spec, scaling=external(3)))
+    world.turn(2)
+    assert [("a.1-t0",), ("a.1-t1",)] == world.nodes_of("chat")
+    assert "NoSlot" == world.condition("chat", "Placed")[1]
+    world.nodes = [node for node in world.nodes if node.name != "a.1-t1"]
+    world.pods = {name: pod for name, pod in world.pods.items() if pod.node != "a.1-t1"}
+    world.turn(IN_USE)
+    (first, (successor,)) = world.nodes_of("chat")
+    assert (("a.1-t0",), True) == (first, successor in {"a.1-t3", "a.1-t4"})
+    assert "NoSlot" == world.condition("chat", "Placed")[1]
 
 
 def test_the_spare_is_a_tray_that_its_pool_may_use() -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.decide.limited import CountedLate, counted_late, desired
+from tests.decide.limited import PODS, CountedLate, counted_late, desired
 from tests.decide.test_drains import cordon
 from tests.decide.world import external, pool, pool_spec
 from weft.decide.budgets import PROMISED_SECONDS
@@ -65,6 +65,18 @@ def test_the_next_ones_wait_until_the_larger_successor_of_the_first_serves() -> 
     assert 5 == max(serving)  # four of the earlier ones, and the first of the others
     assert [4, 5, 1, 2] == [each for each, _ in groupby(serving)]
     assert (2, 2) == counts[-1]
+    assert {2} == {count for _, count in counts}
+
+
+def test_smaller_successors_are_no_more_than_the_pods_that_the_quota_counts() -> None:
+    """Two of eight GPUs make way for two of two GPUs each, though what leaves has GPUs for eight."""
+    world = counted_late(4, 16, pool("chat", pool_spec(8, external(2), rollout=IN_PLACE)))
+    world.quotas = (replace(world.quotas[0], hard=((PODS, 2),)),)
+    world.turn(6)
+    world.edit("chat", pool_spec(2, external(8), rollout=IN_PLACE))
+    counts = list(watched(world, 80))
+    assert {2} == {count for _, count in counts}
+    assert 2 == counts[-1][0]
 
 
 def test_half_a_minute_after_the_last_pod_the_count_is_what_the_quota_pays() -> None:
