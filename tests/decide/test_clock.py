@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tests.decide.limited import GPUS, limited
 from tests.decide.world import World, external, pool, pool_spec
 from tests.fabric.cluster import board
+from weft.domain.scaling_spec import ScalingSpec
 from weft.domain.spec import RolloutSpec
 
 HOUR = 3600.0
@@ -39,3 +41,15 @@ def test_a_clock_that_is_set_back_gives_no_replica_up() -> None:
     assert world.status("chat").assignments == before
     world.turn(12)
     assert world.status("chat").assignments != before
+
+
+def test_a_clock_that_is_set_back_makes_nobody_wait_an_hour_for_a_quota_to_be_counted() -> None:
+    """Two are needed: half a minute passes after the first has been taken, by whatever clock."""
+    world = limited(6, {GPUS: 24}, pool("low", pool_spec(8, external(3))))
+    world.turn(5)
+    world.pools["high"] = pool("high", pool_spec(8, ScalingSpec(min_replicas=2)), priority=100)
+    while not world.serving("high"):
+        world.turn()
+    world.now -= HOUR
+    world.turn(20)
+    assert (2, 1) == (world.serving("high"), world.serving("low"))

@@ -9,7 +9,7 @@ import pytest
 from tests.decide.world import World, external, pool, pool_spec
 from tests.fabric.cluster import board
 from weft.decide.backoff import failed_again, remaining_seconds, wait_seconds
-from weft.decide.health import Loss
+from weft.decide.health import SCHEDULING_SECONDS, Loss
 from weft.domain.cluster import ContainerFailure, PodPhase
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.status import Assignment, Failure
@@ -149,11 +149,26 @@ def test_a_replica_of_which_a_part_stays_gated_is_placed_anew() -> None:
     world.turn(4)
     ranks = {name: pod for name, pod in world.pods.items() if name.startswith("moe-0-")}
     world.pods["moe-0-3"] = replace(ranks["moe-0-3"], gated=True, node=None, phase=PodPhase.Pending, ready=False)
+    first = min(pod.released for name, pod in world.pods.items() if name in ranks and pod.released is not None)
     for seconds, replicas in ((30.0, [0]), (40.0, [])):
         world.now += seconds
-        world.decide()
+        wakes_in = world.decide().wake_after_seconds
         assert [each.replica for each in world.status("moe").assignments] == replicas
+        assert not replicas or wakes_in == pytest.approx(first + SCHEDULING_SECONDS - world.now)
     assert [event.reason for event in world.decision("moe").events] == [Reason.SlotTaken]
+
+
+def test_the_pass_that_gives_up_what_nobody_schedules_comes_by_itself() -> None:
+    """When the grace of the first that waits is over."""
+    world = World.of([board("b-0"), board("b-1")], pool("chat", pool_spec(8, external(1))))
+    world.scheduler_works = False
+    world.turn(2)
+    released = world.now
+    world.turn(2)
+    world.edit("chat", pool_spec(8, external(2)))
+    world.turn(2)
+    assert [0, 1] == [each.replica for each in world.status("chat").assignments]
+    assert world.decide().wake_after_seconds == pytest.approx(released + SCHEDULING_SECONDS - world.now)
 
 
 def test_a_node_that_is_gone_loses_its_replica_at_once() -> None:
