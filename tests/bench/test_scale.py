@@ -53,6 +53,7 @@ def test_no_two_pools_are_planned_by_one_choice() -> None:
     assert 1000 == len(rates) == len(set(rates))
 
 
+@pytest.mark.timeout(300)  # four seconds of a processor, which others use as well
 def test_a_hundred_replicas_are_placed_in_one_pass_of_three() -> None:
     """On a real, if small, cluster; memory and times are those of this process."""
     found = measure(100, passes=6)

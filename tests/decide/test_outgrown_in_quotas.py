@@ -15,7 +15,7 @@ FASTER = [*boards("l40s", 1), *boards("h100", 2)]  # 6 and 24 requests/s for eac
 
 @pytest.mark.parametrize(("gpus", "kind"), [(16, "L40S"), (80, "H100")])
 def test_where_places_and_a_quota_are_both_short_a_pool_stays(gpus: int, kind: str) -> None:
-    """Eight L40S have a place, sixteen are paid for and more are wanted: seven H100, paid for too, would serve it all."""
+    """Eight L40S have a place, sixteen are paid for and more are wanted, all of which seven H100 would serve."""
     world = Limited.of(FASTER, pool("chat", open_spec(5.0)))
     world.quotas = (QuotaRecord("team", "gpus", ((GPUS, gpus),)),)
     growing = Growing(world, {"chat": 5.0})

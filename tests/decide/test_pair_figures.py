@@ -94,10 +94,10 @@ def test_both_halves_are_sized_for_prompts_that_prefill_reads_and_answers_that_d
     """A prefill engine answers with one token, and to decode most of a prompt comes as KV."""
     world = split_world(half(Role.Prefill), half(Role.Decode))
     world.turn(5)
-    prompts, answers = {"input_tokens": 4000.0, "input_tokens_p95": 6000.0}, {"output_tokens": 300.0}
+    prefill = replace(seen(8.0, 1), input_tokens=4000.0, input_tokens_p95=6000.0)
     world.observations = {
-        "uid-pd-prefill": replace(seen(8.0, 1), **prompts, output_tokens=1.0, output_tokens_p95=1.0),
-        "uid-pd-decode": replace(seen(8.0, 1), input_tokens=16.0, **answers, output_tokens_p95=1200.0),
+        "uid-pd-prefill": replace(prefill, output_tokens=1.0, output_tokens_p95=1.0),
+        "uid-pd-decode": replace(seen(8.0, 1), input_tokens=16.0, output_tokens=300.0, output_tokens_p95=1200.0),
     }
     world.turn(5)
     for uid in world.observations:
