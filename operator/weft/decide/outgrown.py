@@ -123,7 +123,8 @@ def _is_not_frozen(turn: Turn, start: Start) -> bool:
 
 
 def _is_bound_by_no_budget(turn: Turn, _: Start) -> bool:
-    return turn.share is None and not turn.barred and not turn.frozen
+    """One that stands is neither barred nor frozen: what it has is of the planned revision, and paid for."""
+    return turn.share is None
 
 
 def _looks_for_places_itself(turn: Turn, _: Start) -> bool:
