@@ -75,9 +75,10 @@ class Life:
         return [floor for since, floor in self.floors if since <= version][-1]
 
     def rests(self) -> None:
-        """Note the state once it is the expected one, or stays when any would do."""
+        """Note the state once it is the expected one, or stays when any would do, and what happened until then."""
         wanted = self.expected.states[len(self.states)] if self.expected else None
         self.states.append(resting_state(self.history.place, ["inferencepools"], wanted))
+        self.history.look()
 
     def keeps(self, floor: int) -> None:
         """From now on so many serve at every moment."""
@@ -163,13 +164,11 @@ def live(place: Place, operator: OperatorProcess, expected: Life | None = None) 
     place.change_pool("chat", {"spec": {"scaling": {"replicas": 3}}})
     place.wait_ready("chat", 3, seconds=60)
     life.rests()
-    life.history.look()
     leave_to_weft_without_metrics(place, operator, life)
     life.keeps(1)
     place.change_pool("chat", {"spec": {"scaling": {"mode": "External", "replicas": 1}}})
     place.wait_ready("chat", seconds=60)
     life.rests()
-    life.history.look()
     check_history(life)
     place.delete_pool("chat")
     eventually(lambda: nothing_is_left(place), "nothing is left", timeout_seconds=90)
