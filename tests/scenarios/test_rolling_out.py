@@ -33,6 +33,7 @@ def test_a_changed_spec_replaces_serving_replicas_one_by_one(weft: InstalledWeft
         rollout={"maxSurge": 1, "maxUnavailable": 0},
     )
     place.wait_ready("chat", 2)
+    history.look()
     before, changed = place.status("chat")["revision"], version_now(place)
     place.change_pool("chat", ANOTHER_REVISION)
     eventually(lambda: is_through(place, before), "only replicas of the new revision serve", timeout_seconds=60)
