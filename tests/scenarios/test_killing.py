@@ -207,6 +207,7 @@ def live_as_a_split(place: Place, expected: str | None = None) -> str:
     others = Others.of(place)
     eventually(lambda: is_settled(place), "the pair serves and rests", timeout_seconds=60)
     found = resting_state(place, ["pdsplits", "inferencepools"], expected)
+    history.look()
     assert routed(place)
     assert (len(pods_made(place)), pods_deleted(place)) == (2, set())
     lost = lose_a_half(place)
