@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.decide.kinds import STEP, board_of, boards, open_spec
+from tests.decide.kinds import STEP, Growing, board_of, boards, open_spec
 from tests.decide.test_outgrown import PATIENCE
 from tests.decide.test_splits import over_rdma, split
 from tests.decide.world import World, external, pool
 from tests.fabric.cluster import with_rdma
-from weft.domain.spec import PlacementSpec
+from weft.domain.scaling_spec import ScalingSpec
+from weft.domain.spec import PlacementSpec, ShapePins
 from weft.domain.workload import Role, Slo
 
 if TYPE_CHECKING:
@@ -97,3 +98,25 @@ def test_a_half_that_waits_for_the_other_keeps_it_where_it_is() -> None:
     world.turn(round(2 * PATIENCE / STEP), STEP)
     assert (2, 1) == serving(world)
     assert ["H100", "H100"] == kinds(world)
+
+
+@pytest.mark.parametrize(
+    ("most", "after"),
+    [((8, 1), ["H100 BF16 TP1", "H200 BF16 TP1"]), ((1, 1), ["H100 BF16 TP2", "H100 BF16 TP2"])],
+)
+def test_a_half_that_may_have_no_more_goes_to_a_shape_that_serves_more(most: Counts, after: list[str]) -> None:
+    """Decode alone, or both: one H100 computes 36 prompts/s, and writes 50 answers/s."""
+    world = World.of(map(with_rdma, [*boards("h100", 2), *boards("h200", 2)]))
+    pins = ShapePins(pipeline_parallel=1, data_parallel=1)
+    prefill, decode = (
+        replace(half, scaling=ScalingSpec(max_replicas=count, headroom=0.0), shape=pins)
+        for half, count in zip(halves((1, 1)), most, strict=True)
+    )
+    world.splits["pd"] = split(prefill, decode)
+    for name, spec in zip(HALVES, (prefill, decode), strict=True):
+        world.pools[name] = pool(name, spec, split_uid="uid-pd")
+    growing = Growing(world, dict.fromkeys(HALVES, 5.0))
+    growing.turn(200.0)
+    assert ["H100", "H100"] == kinds(world)
+    growing.turn(PATIENCE + 900.0, 60.0)
+    assert after == [str(plan.shape) for name in HALVES if (plan := world.status(name).plan) is not None]

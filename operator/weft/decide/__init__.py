@@ -17,7 +17,8 @@ Set out. `course`: a turn under way. `ground`: places, quotas and the time. `set
     to come. `rollout`: within which limits. `weighing`: what traffic needs more than those. `pairing`: which replicas
     of a new pair serve. `drains`: nodes that go away. `backoff`: how long the next attempt waits. `avoidance`: which
     nodes come last for it. `handover`: who is placed by another scheduler. `holes`: which shapes the holes allow.
-    `outgrown`: who wants more than its shape has places for. `elsewhere`: which other shapes have them.
+    `outgrown`: who wants more than its shape has places for. `at_maximum`: who may have no more of it. `elsewhere`:
+    which other shapes serve more.
 Find places. `growth`: where the next replica goes. `racks`: halves that share an NVLink domain. `spares`: nodes that
     are kept. `making_room`: what a few moves would open. `moving`: moves that are under way.
 Take what is scarce. `preemption`: a place, from lower pools. `quota_preemption`: room in a quota. `taking`: what these

@@ -9,8 +9,9 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from weft.decide.at_maximum import LACKS, MORE, is_at_its_maximum, is_too_small_at_its_maximum, wanted_at_its_maximum
 from weft.decide.growth import Growth
-from weft.decide.holes import MORE, fit, held_by_its_own, just_wanted, place_in_turn, serves
+from weft.decide.holes import fit, held_by_its_own, just_wanted, place_in_turn, serves
 from weft.decide.order import priority_of
 from weft.decide.pairing import rollout_of
 from weft.decide.planning import Wish
@@ -33,14 +34,14 @@ if TYPE_CHECKING:
     _Turns = Sequence[Turn]
     _Shapes = tuple[Shape, ...]  # of all pools of a unit, some of which they have now
 
-# What a pool has to lack before all of it starts anew: a tenth of what it serves.
-LACKS = 1.1
 # Of what a shape has to have places for, by predictions that are as old as the plan, before it is planned anew.
 NEARLY = 0.8
 
 
 def just_wants(turn: Turn, now: float) -> int:
-    """Replicas that a pool wants at this moment; 0 where nobody tells."""
+    """Replicas that a pool wants at this moment, more than it may have where those do not do; 0 where nobody tells."""
+    if is_at_its_maximum(turn):
+        return wanted_at_its_maximum(turn)
     known = turn.memory.wanted
     is_told = bool(known) and 0 <= now - known[-1][0] <= GAP_SECONDS
     return just_wanted(turn) if is_told or turn.planned.spec.scaling.mode is ScalingMode.External else 0
@@ -119,7 +120,9 @@ class Search:
         if shape == plan.shape:
             return Wish(shape, plan.verdict)
         lacks = f"too few places, {have} for the {counted(wants, 'replica')} that were wanted then"
-        if have >= wants:
+        if is_too_small_at_its_maximum(turn):
+            lacks = f"too few replicas, at most {have} for the {wants} that were wanted then"
+        elif have >= wants:
             lacks = "too few places for the other half of the split beside it"
         return Wish(shape, Explanation(Reason.Outgrown, f"for {self.lasted} {plan.shape} had {lacks}; {shape} {gain}"))
 
@@ -150,7 +153,8 @@ class Search:
         """
         free, now = self.start.free, self.start.now
         stay = [0 if _differ(new, old) else len(old.survivors.replicas) for new, old in pairs]
-        missing = [max(0, just_wants(new, now) - have) for (new, _), have in zip(pairs, stay, strict=True)]
+        wanted = [min(new.scale.desired, just_wants(new, now)) for new, _ in pairs]
+        missing = [max(0, count - have) for count, have in zip(wanted, stay, strict=True)]
         with free.supposing():
             _suppose_placed(peers, free)
             if len(pairs) == 1:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from weft.decide.at_maximum import MORE, would_be_too_small_again
 from weft.decide.backoff import failure_of, remaining_seconds
 from weft.decide.growth import NOTHING, Growth, place, suppose_placed
 from weft.decide.left_shapes import comes_back
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
     from weft.domain.shape import Candidate
     from weft.placement import FreeMap, Hold
 
-# What a change of shape has to be worth where more have no place, as every replica starts anew: a quarter.
-MORE = 1.25
 _SERVES = frozenset({Reason.CostsMore, Reason.SimplerWins, Reason.AtMaximum, Reason.ShapeKept})
 
 
@@ -120,7 +119,7 @@ def in_shapes_before(turns: Sequence[Turn], replan: Replan) -> Sequence[Turn] | 
     """The turns in the shapes that their statuses tell; None where one tells none, or its spec allows it no more."""
     before = [turn.planned.pool.status.plan for turn in turns]
     wishes = [
-        Wish(plan.shape, _would_be_better(turn) if _changes(turn) else plan.verdict)
+        Wish(plan.shape, _why_it_stays(turn) if _changes(turn) else plan.verdict)
         for turn, plan in zip(turns, before, strict=True)
         if plan is not None
     ]
@@ -136,10 +135,11 @@ def as_moves_know_them(turns: Sequence[Turn], replan: Replan) -> Sequence[Turn]:
 def new_shapes_fit(turns: Iterable[Turn], free: FreeMap, more: Sequence[Hold] = NOTHING) -> bool:
     """Whether each pool that changes its shape has a place for one replica of it, if `more` were free too.
 
-    And in the end, when those of the old shape have gone, for as many as serve no less than it does now.
+    And in the end, when those of the old shape have gone, for as many as serve no less than it does now; and as many as
+    are allowed serve what comes.
     """
     changing = list(filter(_changes, turns))
-    if not fit(map(_first, changing), free, more):
+    if any(map(would_be_too_small_again, changing)) or not fit(map(_first, changing), free, more):
         return False
     return fit(
         [_first(turn) for turn in changing for _ in range(_as_many_as_serve_now(turn))],
@@ -284,6 +284,14 @@ def held_by_its_own(turns: Iterable[Turn], free: FreeMap) -> list[Hold]:
 def serves(candidate: Candidate) -> bool:
     """Whether it met the SLO, and so lost by cost alone."""
     return candidate.prediction is not None and candidate.verdict.reason in _SERVES
+
+
+def _why_it_stays(turn: Turn) -> Explanation:
+    if not would_be_too_small_again(turn):
+        return _would_be_better(turn)
+    plan = turn.planned.plan
+    lacks = f"as many of it as are allowed do not serve {MORE - 1.0:.0%} more than comes"
+    return Explanation(Reason.Outgrown, f"{plan.shape} would be better, but {lacks}: {plan.verdict.message}")
 
 
 def _would_be_better(turn: Turn) -> Explanation:

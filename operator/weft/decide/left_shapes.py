@@ -27,7 +27,7 @@ def shape_left(planned: Planned, now: float) -> LeftShape | None:
 
 
 def goes_by_what_it_serves(planned: Planned) -> bool:
-    """Whether a pool that changes its shape leaves one with too few places, or goes back to that.
+    """Whether a pool that changes its shape leaves one that is too small, or goes back to that.
 
     Replicas of one and the other may serve far more or less, so that it goes by that how many make up for how many.
     """
@@ -35,6 +35,6 @@ def goes_by_what_it_serves(planned: Planned) -> bool:
 
 
 def comes_back(planned: Planned) -> bool:
-    """Whether this is the shape that the pool left last, as that had too few places."""
+    """Whether this is the shape that the pool left last, as that was too small."""
     left = planned.pool.status.left_shape
     return left is not None and left.outgrown and left.shape == str(planned.plan.shape)

@@ -1,5 +1,7 @@
 """A pool that wants more replicas than its shape has places for goes to one that has them (ADR 0093).
 
+So does one that may have no more replicas, for a shape of which as many serve more (ADR 0095).
+
 Only one that stands: all that have a place serve in the planned revision, and none comes, leaves, was lost or waits for
 a move. What is short for less than ten minutes is for the time that a new node takes, or a peak; what had a place
 within the hour, or would have one on a node that does not work now, is for whoever mends that.
@@ -9,6 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from weft.decide.at_maximum import is_too_small_at_its_maximum
 from weft.decide.elsewhere import Search, just_wants
 from weft.decide.growth import Growth, place
 from weft.decide.holes import changes_shape, kept_for_want_of_room
@@ -36,13 +39,13 @@ MENDED_SECONDS = 3600.0
 _NEVER_THERE = frozenset({Reason.DynamicResourcesOnly})
 
 
-def lacks_places_since(course: Course, now: float) -> float | None:
-    """Since when all that stay serve and their shape has no place for more that is wanted; None where that is not so.
+def is_short_since(course: Course, now: float) -> float | None:
+    """Since when all that stay serve, more is wanted, and their shape has no place for more, or may have no more of it.
 
-    Who left in this pass is no matter: a second one does not know of it.
+    None where that is not so. Who left in this pass is no matter: a second one does not know of it.
     """
     growth, turn = course.growth, course.turn
-    if growth.refusal is None or growth.refusal.reason is not Reason.NoSlot or growth.waits_for is not None:
+    if not (is_too_small_at_its_maximum(turn) or _lacks_places(growth)):
         return None
     if growth.added or course.leaving.moving or course.moves.awaited or course.moves.opening:
         return None
@@ -50,6 +53,11 @@ def lacks_places_since(course: Course, now: float) -> float | None:
         return None
     since = turn.memory.short
     return now if since is None or since > now else since
+
+
+def _lacks_places(growth: Growth) -> bool:
+    refusal = growth.refusal
+    return refusal is not None and refusal.reason is Reason.NoSlot and growth.waits_for is None
 
 
 def _all_serve(course: Course) -> bool:
@@ -146,12 +154,13 @@ _MAY_CHANGE = (
 
 
 def _has_outgrown(turn: Turn, start: Start, soon: list[Hold]) -> bool:
-    """Whether it lacks places for longer than a peak or a fault lasts, and more of them than it had within the hour."""
+    """Whether it is short for longer than a peak or a fault lasts, and wants more than it had within the hour."""
     since, most = turn.memory.short, turn.planned.pool.status.placed_replicas
-    wants = just_wants(turn, start.now)
     if since is None or start.now - since < _patience_seconds(turn, start.free):
         return False
-    if most is None or max(most, len(turn.survivors.replicas)) >= wants:
+    if is_too_small_at_its_maximum(turn):
+        return True
+    if most is None or max(most, len(turn.survivors.replicas)) >= just_wants(turn, start.now):
         return False
     return not _waits_for_one_of(soon, turn, start.free)
 
@@ -187,7 +196,8 @@ def _left_soon(units: Iterable[_Turns], start: Start) -> list[Hold]:
 
 def _patience_seconds(turn: Turn, free: FreeMap) -> float:
     """How long it waits for load to fall or for nodes of its kind: those that come, or those that do not work now."""
-    least = MENDED_SECONDS if _some_of_its_kind_are_away(turn, free) else PATIENCE_SECONDS
+    waits_for_nodes = not is_too_small_at_its_maximum(turn) and _some_of_its_kind_are_away(turn, free)
+    least = MENDED_SECONDS if waits_for_nodes else PATIENCE_SECONDS
     return max(least, turn.planned.spec.scaling.scale_down_delay_seconds)
 
 

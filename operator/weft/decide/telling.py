@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weft.decide import conditions
+from weft.decide.at_maximum import has_outgrown_one, what_came
 from weft.decide.avoidance import avoided_by
 from weft.decide.backoff import remaining_seconds
 from weft.decide.budgets import PROMISED_SECONDS
@@ -17,7 +18,7 @@ from weft.decide.judged import seen_of, targets_of
 from weft.decide.kept_shapes import changes_in_seconds
 from weft.decide.left_shapes import shape_left
 from weft.decide.network import network_bound
-from weft.decide.outgrown import lacks_places_since, looks_for_others_in_seconds
+from weft.decide.outgrown import is_short_since, looks_for_others_in_seconds
 from weft.decide.outliers import outlier_events, outliers_after, transfers_failing
 from weft.decide.places import most_placed, places_after
 from weft.decide.rollout import serving
@@ -130,8 +131,11 @@ def _memory_after(course: Course, places: Places, now: float) -> ScaleMemory:
         memory = changed(memory, took=later.took)
     if later.waits != memory.waits:
         memory = changed(memory, waits=later.waits)
-    if course.growth.refusal is not None or memory.short is not None:
-        memory = changed(memory, short=lacks_places_since(course, now))
+    held = course.growth.refusal is not None or course.turn.scale.explanation.reason is Reason.AtMaximum
+    if held or memory.short is not None:
+        memory = changed(memory, short=is_short_since(course, now))
+    if course.turn.planned.pool.status.left_shape is not None and has_outgrown_one(course.turn):
+        memory = changed(memory, came=what_came(course.turn, now))
     return memory if places is memory.places else changed(memory, places=places)
 
 

@@ -148,7 +148,9 @@ class ScaleMemory:
     `took` is when it last waited for what lower pools give up, and `waits` is set while its rollout waits for room
     or for traffic to fall. `places` is how many replicas had a place lately, and `left` when it last gave up room in a
     quota for successors of its own. `vanished` is since when the GPUs under replicas that serve are out of sight.
-    `short` is since when all that have a place serve, and more are wanted than its shape has places for.
+    `short` is since when all that have a place serve, and more are wanted than its shape has places for,
+    or than are allowed. `came` are (epoch seconds, requests per second as `lasting`) of the last window, of a pool that
+    has outgrown a shape.
     """
 
     since: float
@@ -175,3 +177,4 @@ class ScaleMemory:
     left: float | None = None
     vanished: float | None = None
     short: float | None = None
+    came: tuple[tuple[float, float], ...] = ()

@@ -119,9 +119,9 @@ class Avoided:
 class LeftShape:
     """The shape, in words, that a pool left last, when (epoch seconds), and what its spec wished for by then.
 
-    `wish` is a hash of all in the spec that a shape depends on. `outgrown` says that it had too few places. Then, and
-    on the way back to such a shape, `revision` is of its replicas, and `capacity` what one of them was expected to
-    serve in requests per second; else they are empty and 0.
+    `wish` is a hash of all in the spec that a shape depends on. `outgrown` says that it was too small for what came.
+    Then, and on the way back to such a shape, `revision` is of its replicas, and `capacity` what one of them was
+    expected to serve in requests per second; else they are empty and 0.
     """
 
     shape: str

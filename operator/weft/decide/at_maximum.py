@@ -1,0 +1,94 @@
+"""Whether as many replicas of a shape as a pool may have serve what comes, with the headroom that its user wants.
+
+By requests per second and not by whole replicas, of which one more is half as many again where two are allowed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weft.domain.reasons import Reason
+from weft.domain.scaling_spec import ScalingMode
+
+if TYPE_CHECKING:
+    from weft.decide.course import Turn
+    from weft.decide.planning import Planned
+    from weft.domain.shape import Plan, Shape
+
+# What a pool has to lack before all of it starts anew: a tenth of what it serves.
+LACKS = 1.1
+# What a change of shape has to be worth where more have no place, as every replica starts anew: a quarter.
+MORE = 1.25
+
+
+def is_at_its_maximum(turn: Turn) -> bool:
+    """Whether the pool has all replicas that it may have, and wants more.
+
+    Not where `maxGPUs` or a quota allows no more: a budget is one.
+    """
+    is_held = turn.scale.explanation.reason is Reason.AtMaximum
+    return is_held and len(turn.survivors.replicas) >= turn.scale.desired and turn.planned.capacity > 0
+
+
+def is_too_small_at_its_maximum(turn: Turn) -> bool:
+    """Whether that is so, and a tenth more comes than all of them serve (ADR 0095)."""
+    comes = _comes(turn) if is_at_its_maximum(turn) else None
+    return comes is not None and comes >= LACKS * _serves_at_its_maximum(turn)
+
+
+def would_be_too_small_again(turn: Turn) -> bool:
+    """Whether a pool that has outgrown its shape would go to a smaller one, which could not serve a quarter more.
+
+    The one before or any other: by the declared rate all of them will do. Of what came in the last window the most
+    counts, and before a whole one was seen the pool stays.
+    """
+    planned, before = turn.planned, turn.planned.pool.status.plan
+    if not has_outgrown_one(turn) or before is None:
+        return False
+    is_smaller = _predicted_at_its_maximum(planned, planned.plan) < _predicted_at_its_maximum(planned, before)
+    if not is_smaller or planned.plan.verdict.reason is Reason.Outgrown:
+        return False
+    memory, scaling = turn.memory, planned.spec.scaling
+    if not memory.came or memory.seen is None or memory.seen - memory.since < scaling.scale_down_delay_seconds:
+        return True
+    most = max(rate for _, rate in memory.came)
+    return MORE * scaling.with_headroom(most) > _serves_at_its_maximum(turn)
+
+
+def has_outgrown_one(turn: Turn) -> bool:
+    """Whether the pool left its last shape as that was too small; a count that somebody writes is theirs."""
+    left = turn.planned.pool.status.left_shape
+    return left is not None and left.outgrown and turn.planned.spec.scaling.mode is ScalingMode.Auto
+
+
+def what_came(turn: Turn, now: float) -> tuple[tuple[float, float], ...]:
+    """The last window with this look. Only the most ever matters: earlier ones that a later one reaches go."""
+    start, latest = now - turn.planned.spec.scaling.scale_down_delay_seconds, turn.memory.lasting
+    known = [(at, rate) for at, rate in turn.memory.came if start <= at <= now]
+    if latest is None:
+        return tuple(known)
+    return (*[each for each in known if each[1] > latest], (now, latest))
+
+
+def wanted_at_its_maximum(turn: Turn) -> int:
+    """As many replicas as would serve what comes; 0 where nobody tells."""
+    rate = turn.memory.lasting
+    return 0 if rate is None else turn.planned.spec.scaling.needed(rate, turn.planned.capacity)
+
+
+def _comes(turn: Turn) -> float | None:
+    """Requests per second, with headroom; without what piled up, which a larger shape would not have let pile up."""
+    rate = turn.memory.lasting
+    return None if rate is None else turn.planned.spec.scaling.with_headroom(rate)
+
+
+def _serves_at_its_maximum(turn: Turn) -> float:
+    return _most(turn.planned, turn.planned.plan.shape) * turn.planned.capacity
+
+
+def _predicted_at_its_maximum(planned: Planned, plan: Plan) -> float:
+    return _most(planned, plan.shape) * plan.prediction.capacity
+
+
+def _most(planned: Planned, shape: Shape) -> int:
+    return planned.spec.scaling.affordable(shape.gpus, shape.pods)
