@@ -8,7 +8,7 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.decide.kinds import Growing, boards, open_spec
+from tests.decide.kinds import Growing, boards, capacities, open_spec
 from tests.decide.world import World, pool
 from weft.catalog import load
 from weft.decide import as_decided, decide
@@ -44,7 +44,10 @@ def on(cluster: Cluster, most: int, rollout: RolloutSpec | None = None) -> World
 
 
 class Watched(Growing):
-    """What is served while replicas of an earlier shape are there, against what was when the shape changed."""
+    """What is served while replicas of an earlier shape are there, against what was when the shape changed.
+
+    No more than as many as are allowed serve: load may rise again once a pool is on its way back.
+    """
 
     before = 0.0
 
@@ -56,7 +59,11 @@ class Watched(Growing):
             status = self.world.status("chat")
             if all(each.revision == status.revision for each in status.assignments):
                 self.before = 0.0
-            assert self.served() >= 0.999 * min(self.before, self.rate["chat"]), self.shapes
+            assert self.served() >= 0.999 * min(self.before, self.rate["chat"], self.allowed()), self.shapes
+
+    def allowed(self) -> float:
+        spec = self.world.pools["chat"].spec
+        return 0.0 if spec is None else spec.scaling.max_replicas * capacities()[self.kind().lower()]
 
 
 @given(CLUSTERS, MOST, LOADS, ROLLOUTS)
