@@ -40,7 +40,7 @@ NEARLY = 0.8
 
 def just_wants(turn: Turn, now: float) -> int:
     """Replicas that a pool wants at this moment, more than it may have where those do not do; 0 where nobody tells."""
-    if is_at_its_maximum(turn):
+    if is_at_its_maximum(turn, now):
         return wanted_at_its_maximum(turn)
     known = turn.memory.wanted
     is_told = bool(known) and 0 <= now - known[-1][0] <= GAP_SECONDS
@@ -120,7 +120,7 @@ class Search:
         if shape == plan.shape:
             return Wish(shape, plan.verdict)
         lacks = f"too few places, {have} for the {counted(wants, 'replica')} that were wanted then"
-        if is_too_small_at_its_maximum(turn):
+        if is_too_small_at_its_maximum(turn, self.start.now):
             lacks = f"too few replicas, at most {have} for the {wants} that were wanted then"
         elif have >= wants:
             lacks = "too few places for the other half of the split beside it"

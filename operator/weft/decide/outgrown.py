@@ -45,7 +45,7 @@ def is_short_since(course: Course, now: float) -> float | None:
     None where that is not so. Who left in this pass is no matter: a second one does not know of it.
     """
     growth, turn = course.growth, course.turn
-    if not (is_too_small_at_its_maximum(turn) or _lacks_places(growth)):
+    if not (is_too_small_at_its_maximum(turn, now) or _lacks_places(growth)):
         return None
     if growth.added or course.leaving.moving or course.moves.awaited or course.moves.opening:
         return None
@@ -69,7 +69,7 @@ def _all_serve(course: Course) -> bool:
 
 def looks_for_others_in_seconds(turn: Turn, since: float, free: FreeMap, now: float) -> float | None:
     """When another shape is looked for, None where that is so already."""
-    left = since + _patience_seconds(turn, free) - now
+    left = since + _patience_seconds(turn, free, now) - now
     return left if left > 0 else None
 
 
@@ -101,7 +101,7 @@ def _elsewhere(turns: _Turns, units: Sequence[_Turns], start: Start, soon: list[
         return None
     if not any(_has_outgrown(turn, start, soon) for turn in running):
         return None
-    lasted = max(_patience_seconds(turn, start.free) for turn in running)
+    lasted = max(_patience_seconds(turn, start.free, start.now) for turn in running)
     return Search(running, start, units, seconds(lasted)).best()
 
 
@@ -156,9 +156,9 @@ _MAY_CHANGE = (
 def _has_outgrown(turn: Turn, start: Start, soon: list[Hold]) -> bool:
     """Whether it is short for longer than a peak or a fault lasts, and wants more than it had within the hour."""
     since, most = turn.memory.short, turn.planned.pool.status.placed_replicas
-    if since is None or start.now - since < _patience_seconds(turn, start.free):
+    if since is None or start.now - since < _patience_seconds(turn, start.free, start.now):
         return False
-    if is_too_small_at_its_maximum(turn):
+    if is_too_small_at_its_maximum(turn, start.now):
         return True
     if most is None or max(most, len(turn.survivors.replicas)) >= just_wants(turn, start.now):
         return False
@@ -194,9 +194,9 @@ def _left_soon(units: Iterable[_Turns], start: Start) -> list[Hold]:
     return [hold for pool, pods in leaving for hold in held_by(pool, pods, start.free.fabric)]
 
 
-def _patience_seconds(turn: Turn, free: FreeMap) -> float:
+def _patience_seconds(turn: Turn, free: FreeMap, now: float) -> float:
     """How long it waits for load to fall or for nodes of its kind: those that come, or those that do not work now."""
-    waits_for_nodes = not is_too_small_at_its_maximum(turn) and _some_of_its_kind_are_away(turn, free)
+    waits_for_nodes = not is_too_small_at_its_maximum(turn, now) and _some_of_its_kind_are_away(turn, free)
     least = MENDED_SECONDS if waits_for_nodes else PATIENCE_SECONDS
     return max(least, turn.planned.spec.scaling.scale_down_delay_seconds)
 

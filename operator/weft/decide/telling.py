@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weft.decide import conditions
-from weft.decide.at_maximum import has_outgrown_one, what_came
+from weft.decide.at_maximum import has_outgrown_one, met_lately, what_came
 from weft.decide.avoidance import avoided_by
 from weft.decide.backoff import remaining_seconds
 from weft.decide.budgets import PROMISED_SECONDS
@@ -131,9 +131,10 @@ def _memory_after(course: Course, places: Places, now: float) -> ScaleMemory:
         memory = changed(memory, took=later.took)
     if later.waits != memory.waits:
         memory = changed(memory, waits=later.waits)
-    held = course.growth.refusal is not None or course.turn.scale.explanation.reason is Reason.AtMaximum
-    if held or memory.short is not None:
-        memory = changed(memory, short=is_short_since(course, now))
+    held = course.turn.scale.explanation.reason is Reason.AtMaximum
+    if held or course.growth.refusal is not None or memory.short is not None or memory.met is not None:
+        met = met_lately(course.turn, now) if held else None
+        memory = changed(memory, short=is_short_since(course, now), met=met)
     if course.turn.planned.pool.status.left_shape is not None and has_outgrown_one(course.turn):
         memory = changed(memory, came=what_came(course.turn, now))
     return memory if places is memory.places else changed(memory, places=places)

@@ -149,8 +149,9 @@ class ScaleMemory:
     or for traffic to fall. `places` is how many replicas had a place lately, and `left` when it last gave up room in a
     quota for successors of its own. `vanished` is since when the GPUs under replicas that serve are out of sight.
     `short` is since when all that have a place serve, and more are wanted than its shape has places for,
-    or than are allowed. `came` are (epoch seconds, requests per second as `lasting`) of the last window, of a pool that
-    has outgrown a shape.
+    or than are allowed. `met` is, of a pool that `maxReplicas` holds, when it looked last (epoch seconds) and the part
+    of the last looks at which it met its SLO. `came` are (epoch seconds, requests per second as `lasting`) of the last
+    window, of a pool that has outgrown a shape.
     """
 
     since: float
@@ -177,4 +178,5 @@ class ScaleMemory:
     left: float | None = None
     vanished: float | None = None
     short: float | None = None
+    met: tuple[float, float] | None = None
     came: tuple[tuple[float, float], ...] = ()

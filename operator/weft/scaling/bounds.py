@@ -64,7 +64,8 @@ def _bounds(spec: ScalingSpec, gpus: int, pods: int) -> Bounds:
 def _what_allows_no_more(spec: ScalingSpec, gpus: int, most: int) -> Explanation:
     """Which of the limits that `ScalingSpec.affordable` knows it is."""
     if most >= spec.max_replicas:
-        lasts = "if that lasts, the pool goes to a shape of which as many serve more, where it may and there is one"
+        goes = "the pool goes to a shape of which as many serve more, where it may and there is one"
+        lasts = f"if that lasts and the SLO is missed, {goes}"
         return Explanation(Reason.AtMaximum, f"demand asks for more than maxReplicas {spec.max_replicas}; {lasts}")
     if spec.max_gpus is None or most < spec.max_gpus // gpus:
         told = f"a pool holds at most {MOST_REPLICAS} replicas and {MOST_NODES} nodes"
