@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -184,10 +185,10 @@ def test_nor_does_it_go_on_to_a_third_shape_that_is_too_small(rate: float, kind:
     assert kind == growing.kind()
 
 
-def test_a_dip_that_is_shorter_than_the_window_takes_nothing_back() -> None:
+def test_a_dip_of_less_than_an_hour_takes_nothing_back() -> None:
     growing = bound()
     growing.turn(HOUR + PATIENCE)
-    growing.turn(280.0, FEW)
+    growing.turn(HOUR - 60.0, FEW)
     growing.turn(HOUR, 60.0)
     assert ["L40S BF16 TP1", "H100 BF16 TP1"] == [shape for _, shape in growing.shapes]
 
@@ -224,9 +225,18 @@ def test_load_that_stays_the_same_changes_the_shape_once_at_most(part: float) ->
     assert 2 >= len(growing.shapes)
 
 
+def test_load_that_swings_around_what_the_smaller_shape_serves_changes_the_shape_once() -> None:
+    """From 0.7 to 1.3 of it and back in a little more than two hours: it is low for less than one at a time."""
+    growing = bound()
+    growing.step = 30.0
+    for minute in range(8 * 60):
+        growing.turn(60.0, part_of_four(1.0 + 0.3 * math.sin(math.tau * minute / 132)))
+    assert ["L40S BF16 TP1", "H100 BF16 TP1"] == [shape for _, shape in growing.shapes]
+
+
 def test_a_second_look_at_the_same_moment_changes_nothing() -> None:
     growing = bound()
-    for rate, seconds in ((60.0, PATIENCE + 300.0), (FEW, HOUR)):
+    for rate, seconds in ((60.0, PATIENCE + 300.0), (FEW, HOUR + 600.0)):
         growing.rate["chat"] = rate
         for _ in range(round(seconds / 30.0)):
             growing.turn(30.0)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from weft.decide.conditions import TRUE, UNKNOWN, slo_met
 from weft.decide.judged import seen_of, targets_of
+from weft.decide.kept_shapes import SHAPE_STAYS_SECONDS
 from weft.domain.reasons import Reason
 from weft.domain.scaling_spec import ScalingMode
 from weft.scaling.sight import GAP_SECONDS
@@ -18,6 +19,7 @@ from weft.scaling.sight import GAP_SECONDS
 if TYPE_CHECKING:
     from weft.decide.course import Turn
     from weft.decide.planning import Planned
+    from weft.domain.scaling_spec import ScalingSpec
     from weft.domain.shape import Plan, Shape
 
 # What a pool has to lack before all of it starts anew: a tenth of what it serves.
@@ -74,8 +76,8 @@ def _meets_its_slo(turn: Turn, now: float) -> bool:
 def would_be_too_small_again(turn: Turn) -> bool:
     """Whether a pool that has outgrown its shape would go to a smaller one, which could not serve a quarter more.
 
-    The one before or any other: by the declared rate all of them will do. Of what came in the last window the most
-    counts, and before a whole one was seen the pool stays.
+    The one before or any other: by the declared rate all of them will do. Of what came in the last hour the most
+    counts, or load that swings would change the shape with every swing; before a whole one was seen the pool stays.
     """
     planned, before = turn.planned, turn.planned.pool.status.plan
     if not has_outgrown_one(turn) or before is None:
@@ -84,7 +86,7 @@ def would_be_too_small_again(turn: Turn) -> bool:
     if not is_smaller or planned.plan.verdict.reason is Reason.Outgrown:
         return False
     memory, scaling = turn.memory, planned.spec.scaling
-    if not memory.came or memory.seen is None or memory.seen - memory.since < scaling.scale_down_delay_seconds:
+    if not memory.came or memory.seen is None or memory.seen - memory.since < _remembered_seconds(scaling):
         return True
     most = max(rate for _, rate in memory.came)
     return MORE * scaling.with_headroom(most) > _serves_at_its_maximum(turn)
@@ -97,12 +99,16 @@ def has_outgrown_one(turn: Turn) -> bool:
 
 
 def what_came(turn: Turn, now: float) -> tuple[tuple[float, float], ...]:
-    """The last window with this look. Only the most ever matters: earlier ones that a later one reaches go."""
-    start, latest = now - turn.planned.spec.scaling.scale_down_delay_seconds, _lasting(turn, now)
+    """The last hour with this look. Only the most ever matters: earlier ones that a later one reaches go."""
+    start, latest = now - _remembered_seconds(turn.planned.spec.scaling), _lasting(turn, now)
     known = [(at, rate) for at, rate in turn.memory.came if start <= at <= now]
     if latest is None:
         return tuple(known)
     return (*[each for each in known if each[1] > latest], (now, latest))
+
+
+def _remembered_seconds(scaling: ScalingSpec) -> float:
+    return max(SHAPE_STAYS_SECONDS, scaling.scale_down_delay_seconds)
 
 
 def wanted_at_its_maximum(turn: Turn) -> int:

@@ -151,7 +151,7 @@ class ScaleMemory:
     `short` is since when all that have a place serve, and more are wanted than its shape has places for,
     or than are allowed. `met` is, of a pool that `maxReplicas` holds, when it looked last (epoch seconds) and the part
     of the last looks at which it met its SLO. `came` are (epoch seconds, requests per second as `lasting`) of the last
-    window, of a pool that has outgrown a shape.
+    hour, of a pool that has outgrown a shape.
     """
 
     since: float
