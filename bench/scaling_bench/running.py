@@ -28,7 +28,7 @@ from weft.twin.need import attainable
 from weft.twin.policies import frontier, grid
 from weft.twin.serving import Route, Stream
 from weft.twin.simulation import Setting, simulate
-from weft.twin.start_up import StartUp
+from weft.twin.start_up import StartPhases
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -199,7 +199,7 @@ def setting_of(what: Run, ratio: float | None = None) -> Setting:
         nodes=tuple(_boards(scenario, most * len(scenario.roles))),
         catalog=load(),
         streams=(Stream(trace, _route(scenario)),),
-        start_up=StartUp().lasting(what.startup_seconds),
+        start_up=StartPhases().lasting(what.startup_seconds),
         warm_up=settings().warm_up_seconds,
         seed=what.seed,
         truth=partial(true_speed, most=settings().truth_off, seed=what.seed),

@@ -15,14 +15,14 @@ from weft.domain.quotas import QuotaRecord
 from weft.render import render_pods
 from weft.twin.cluster import BIND_SECONDS, EVICT_SECONDS, SILENT_SECONDS, SimulatedCluster
 from weft.twin.pods import EPOCH
-from weft.twin.start_up import Fault, FaultKind, StartUp
+from weft.twin.start_up import Fault, FaultKind, StartPhases
 
 if TYPE_CHECKING:
     from weft.domain.cluster import NodeRecord, PodRecord
     from weft.domain.shape import Shape
     from weft.twin.pods import SimulatedPod
 
-EVEN = StartUp(image_seconds=30.0, weights_seconds=20.0, compile_seconds=5.0, capture_seconds=5.0, spread=0.0)
+EVEN = StartPhases(image_seconds=30.0, weights_seconds=20.0, compile_seconds=5.0, capture_seconds=5.0, spread=0.0)
 FIRST, LATER = 60.0, 30.0  # seconds from binding to readiness: with the image, and without
 TWO_NODES = shape(8, pipeline_parallel=2, gpus_per_pod=8)
 UID = pool(spec(), plan(shape(1))).key.uid

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tests.twin.simulated import WITH_RDMA, duo, trace
 from weft.twin.simulation import simulate
-from weft.twin.start_up import StartUp
+from weft.twin.start_up import StartPhases
 
-QUICK = StartUp(image_seconds=10.0, weights_seconds=20.0, compile_seconds=5.0, capture_seconds=5.0, spread=0.0)
+QUICK = StartPhases(image_seconds=10.0, weights_seconds=20.0, compile_seconds=5.0, capture_seconds=5.0, spread=0.0)
 HALVES = (PREFILL, DECODE) = range(2)
 
 

@@ -9,13 +9,13 @@ import pytest
 
 from tests.twin.simulated import INPUT, duo, trace
 from weft.twin.simulation import simulate
-from weft.twin.start_up import StartUp
+from weft.twin.start_up import StartPhases
 
 if TYPE_CHECKING:
     from weft.twin.outcome import Outcome
     from weft.twin.speed import EngineSpeed
 
-EVEN = StartUp(image_seconds=30.0, weights_seconds=60.0, compile_seconds=5.0, capture_seconds=5.0, spread=0.0)
+EVEN = StartPhases(image_seconds=30.0, weights_seconds=60.0, compile_seconds=5.0, capture_seconds=5.0, spread=0.0)
 PREFILL, DECODE = 0, 1
 SEEN_BY = 60.0  # two scrapes, and the first transfers
 

@@ -13,14 +13,14 @@ from tests.twin.simulated import INPUT, OUTPUT, Written, chat, duo, setting, tra
 from weft.domain.reasons import Reason
 from weft.twin.front import FrontOptions
 from weft.twin.simulation import FINISH_SECONDS, USUAL_MOMENTS, sample_seconds, simulate
-from weft.twin.start_up import Fault, FaultKind, StartUp
+from weft.twin.start_up import Fault, FaultKind, StartPhases
 from weft.twin.steps import StepTable
 from weft.twin.trace import Trace
 
 if TYPE_CHECKING:
     from weft.twin.outcome import Outcome, PoolSample
 
-EVEN = StartUp(image_seconds=30.0, weights_seconds=60.0, compile_seconds=5.0, capture_seconds=5.0, spread=0.0)
+EVEN = StartPhases(image_seconds=30.0, weights_seconds=60.0, compile_seconds=5.0, capture_seconds=5.0, spread=0.0)
 
 
 def samples(outcome: Outcome, at: float, pool: int = 0) -> PoolSample:

@@ -13,7 +13,7 @@ from weft.domain.quotas import QuotaRecord, QuotaScope
 from weft.domain.reasons import Reason
 from weft.twin.serving import Route, Stream
 from weft.twin.simulation import simulate_together
-from weft.twin.start_up import StartUp
+from weft.twin.start_up import StartPhases
 
 if TYPE_CHECKING:
     from weft.domain.snapshot import PoolRecord
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from weft.twin.simulation import Setting
     from weft.twin.trace import Trace
 
-EVEN = StartUp(image_seconds=30.0, weights_seconds=60.0, compile_seconds=5.0, capture_seconds=5.0, spread=0.0)
+EVEN = StartPhases(image_seconds=30.0, weights_seconds=60.0, compile_seconds=5.0, capture_seconds=5.0, spread=0.0)
 STEADY, RISE = trace((900.0, 6.5), seed=4), trace((300.0, 0.5), (600.0, 7.8))
 
 

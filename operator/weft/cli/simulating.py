@@ -20,7 +20,7 @@ from weft.domain.workload import Slo
 from weft.twin.scrapes import ScrapeOptions
 from weft.twin.serving import Stream
 from weft.twin.simulation import Setting, slo_of
-from weft.twin.start_up import Fault, FaultKind, StartUp
+from weft.twin.start_up import Fault, FaultKind, StartPhases
 from weft.twin.trace import Trace
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def _setting(
         quotas=quotas_in(documents, world),
         front=wishes.clients.options,
         scrapes=ScrapeOptions(gaps=tuple(_gap(text) for text in wishes.blind)),
-        start_up=StartUp() if wishes.start_up is None else StartUp().lasting(wishes.start_up),
+        start_up=StartPhases() if wishes.start_up is None else StartPhases().lasting(wishes.start_up),
         starts=dict(_expected(drafts)) if wishes.start_up is None else {},
         faults=tuple(sorted((_fault(text, near, end) for text in wishes.fail), key=lambda each: each.at)),
         warm_up=wishes.warm_up,
@@ -137,12 +137,12 @@ def _setting(
     )
 
 
-def _expected(drafts: Sequence[_Draft]) -> Iterator[tuple[tuple[str, str], StartUp]]:
+def _expected(drafts: Sequence[_Draft]) -> Iterator[tuple[tuple[str, str], StartPhases]]:
     """What a start takes by the plan of each pool."""
     for pool, decision in (each for draft in drafts for each in draft.planned.pools):
         told = decision.status.start_up
         if told is not None:
-            yield (pool.key.namespace, pool.key.name), StartUp().expected(told.image, told.weights, told.engine)
+            yield (pool.key.namespace, pool.key.name), StartPhases().expected(told.image, told.weights, told.engine)
 
 
 def _as_they_might_be(chosen: Sequence[Chosen], wishes: Wishes) -> list[Json]:

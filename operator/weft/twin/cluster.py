@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from weft.domain.cluster import NodeRecord, PodRecord
     from weft.domain.quotas import QuotaRecord
-    from weft.twin.start_up import Fault, StartUp
+    from weft.twin.start_up import Fault, StartPhases
 
 PodAction = CreatePod | ReleasePods | UnroutePod | DeletePod
 BIND_SECONDS = 1.0  # from the release of a pod, or from when its node gets room, until the scheduler has bound it
@@ -62,7 +62,7 @@ class SimulatedCluster:
         self,
         nodes: Iterable[NodeRecord],
         pods: Iterable[PodRecord],
-        start_of: Callable[[str], StartUp],
+        start_of: Callable[[str], StartPhases],
         seed: int,
         listener: Listener,
     ) -> None:

@@ -17,7 +17,7 @@ from weft.twin.outcome import Moment, Outcome, PoolFigures, PoolSample, Told
 from weft.twin.parts import Parts
 from weft.twin.scrapes import ScrapeOptions
 from weft.twin.shortages import Shortages
-from weft.twin.start_up import StartUp
+from weft.twin.start_up import StartPhases
 from weft.twin.streams import Streams
 
 if TYPE_CHECKING:
@@ -66,8 +66,8 @@ class Setting:
     quotas: tuple[QuotaRecord, ...] = ()
     front: FrontOptions = field(default_factory=FrontOptions)
     scrapes: ScrapeOptions = field(default_factory=ScrapeOptions)
-    start_up: StartUp = field(default_factory=StartUp)
-    starts: Mapping[tuple[str, str], StartUp] = field(default_factory=dict)
+    start_up: StartPhases = field(default_factory=StartPhases)
+    starts: Mapping[tuple[str, str], StartPhases] = field(default_factory=dict)
     faults: tuple[Fault, ...] = ()
     decide_seconds: float = 15.0
     warm_up: float = 0.0
@@ -81,11 +81,11 @@ class Setting:
         return max(each.trace.seconds for each in self.streams)
 
     @property
-    def longest_start(self) -> StartUp:
+    def longest_start(self) -> StartPhases:
         """Of the pool whose replicas take longest."""
         return max(self.starts.values(), key=lambda each: each.engine_seconds, default=self.start_up)
 
-    def start_of(self, key: ResourceKey) -> StartUp:
+    def start_of(self, key: ResourceKey) -> StartPhases:
         """Of a pool's replicas."""
         return self.starts.get((key.namespace, key.name), self.start_up)
 
@@ -184,7 +184,7 @@ class Simulation:
     def _pool(self, uid: str) -> PoolRecord:
         return self._operation.pools[uid]
 
-    def _start_of(self, uid: str) -> StartUp:
+    def _start_of(self, uid: str) -> StartPhases:
         return self._setting.start_of(self._pool(uid).key)
 
     # before the trace

@@ -27,7 +27,7 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
-class StartUp:
+class StartPhases:
     """Seconds of each phase between a pod's binding and its readiness, at their median.
 
     The image is pulled once a node. `spread` is the standard deviation of each phase's logarithm.
@@ -39,22 +39,22 @@ class StartUp:
     capture_seconds: float = 20.0
     spread: float = 0.15
 
-    def drawn(self, seed: str) -> StartUp:
+    def drawn(self, seed: str) -> StartPhases:
         """The phases of one replica: the same for the same seed, whatever else was drawn."""
         random = Random(seed)
         medians = (self.image_seconds, self.weights_seconds, self.compile_seconds, self.capture_seconds)
         image, weights, compiling, capture = (median * exp(random.gauss(0.0, self.spread)) for median in medians)
-        return StartUp(image, weights, compiling, capture, self.spread)
+        return StartPhases(image, weights, compiling, capture, self.spread)
 
-    def expected(self, image: float, weights: float, engine: float) -> StartUp:
+    def expected(self, image: float, weights: float, engine: float) -> StartPhases:
         """As a plan expects it, which does not part what the engine does."""
         part = engine / (self.compile_seconds + self.capture_seconds)
-        return StartUp(image, weights, part * self.compile_seconds, part * self.capture_seconds, self.spread)
+        return StartPhases(image, weights, part * self.compile_seconds, part * self.capture_seconds, self.spread)
 
-    def lasting(self, seconds: float) -> StartUp:
+    def lasting(self, seconds: float) -> StartPhases:
         """So many seconds in all, in the same parts, where the image is on every node."""
         part = seconds / self.engine_seconds
-        return StartUp(
+        return StartPhases(
             0.0, part * self.weights_seconds, part * self.compile_seconds, part * self.capture_seconds, self.spread
         )
 
