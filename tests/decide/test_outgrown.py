@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -105,6 +106,15 @@ def test_it_goes_back_only_where_a_quarter_more_has_a_place(rate: float, kind: s
     growing.turn(PATIENCE)
     growing.turn(HOUR + 600.0, rate)
     assert kind == growing.kind()
+
+
+def test_load_that_swings_around_what_has_a_place_changes_the_shape_once() -> None:
+    """From 0.7 to 1.3 of what eight H100 serve and back in a little more than two hours."""
+    growing = slower()
+    growing.step = 30.0
+    for minute in range(8 * 60):
+        growing.turn(60.0, 8 * capacities()["h100"] * (1.0 + 0.3 * math.sin(math.tau * minute / 132)))
+    assert ["H100 BF16 TP1", "A100 BF16 TP1"] == [shape for _, shape in growing.shapes]
 
 
 def test_more_places_that_serve_less_are_no_reason() -> None:

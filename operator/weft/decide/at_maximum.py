@@ -88,8 +88,7 @@ def would_be_too_small_again(turn: Turn) -> bool:
     memory, scaling = turn.memory, planned.spec.scaling
     if not memory.came or memory.seen is None or memory.seen - memory.since < _remembered_seconds(scaling):
         return True
-    most = max(rate for _, rate in memory.came)
-    return MORE * scaling.with_headroom(most) > _serves_at_its_maximum(turn)
+    return MORE * scaling.with_headroom(_most_that_came(turn)) > _serves_at_its_maximum(turn)
 
 
 def has_outgrown_one(turn: Turn) -> bool:
@@ -105,6 +104,16 @@ def what_came(turn: Turn, now: float) -> tuple[tuple[float, float], ...]:
     if latest is None:
         return tuple(known)
     return (*[each for each in known if each[1] > latest], (now, latest))
+
+
+def wanted_within_the_hour(turn: Turn) -> int:
+    """Replicas of the planned shape that the most of what came in the last hour needs; 0 where none serve it at all."""
+    planned = turn.planned
+    return planned.spec.scaling.needed(_most_that_came(turn), planned.capacity) if planned.capacity > 0 else 0
+
+
+def _most_that_came(turn: Turn) -> float:
+    return max((rate for _, rate in turn.memory.came), default=0.0)
 
 
 def _remembered_seconds(scaling: ScalingSpec) -> float:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from weft.decide.at_maximum import MORE, would_be_too_small_again
+from weft.decide.at_maximum import MORE, wanted_within_the_hour, would_be_too_small_again
 from weft.decide.backoff import failure_of, remaining_seconds
 from weft.decide.growth import NOTHING, Growth, place, suppose_placed
 from weft.decide.left_shapes import comes_back
@@ -151,7 +151,8 @@ def new_shapes_fit(turns: Iterable[Turn], free: FreeMap, more: Sequence[Hold] = 
 def _as_many_as_serve_now(turn: Turn) -> int:
     """Replicas of its new shape, and no more than there shall be.
 
-    A quarter more than that where it is back to one that had too few places: or a little more load would be too much.
+    Back in one that had too few places, a quarter more than that and than the last hour took: or it would soon be left
+    again.
     """
     before, now = turn.planned.pool.status.plan, turn.planned.plan.prediction.capacity
     if before is None or now <= 0:
@@ -159,7 +160,8 @@ def _as_many_as_serve_now(turn: Turn) -> int:
     serving = len(turn.survivors.replicas) * before.prediction.capacity / now
     if comes_back(turn.planned):
         scaling, shape = turn.planned.spec.scaling, turn.planned.plan.shape
-        return min(scaling.affordable(shape.gpus, shape.pods), math.ceil(MORE * max(serving, just_wanted(turn))))
+        most = max(serving, just_wanted(turn), wanted_within_the_hour(turn))
+        return min(scaling.affordable(shape.gpus, shape.pods), math.ceil(MORE * most))
     return max(1, min(turn.scale.desired, math.ceil(serving)))
 
 
@@ -296,7 +298,6 @@ def _why_it_stays(turn: Turn) -> Explanation:
 
 def _would_be_better(turn: Turn) -> Explanation:
     plan = turn.planned.plan
-    message = (
-        f"{plan.shape} would be better, but nothing has room for {turn.scale.desired} of it: {plan.verdict.message}"
-    )
+    room = _as_many_as_serve_now(turn) if comes_back(turn.planned) else turn.scale.desired
+    message = f"{plan.shape} would be better, but nothing has room for {room} of it: {plan.verdict.message}"
     return Explanation(Reason.HolesTooSmall, message)
