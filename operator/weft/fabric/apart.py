@@ -25,7 +25,7 @@ _LAST: LastAnswers[_Question, _Answer] = LastAnswers(REMEMBERED)
 
 
 def replicas_apart(pods: tuple[PodRecord, ...], ground: Ground) -> Iterator[Explanation]:
-    """Replicas of ours whose bound pods are in different domains: by choice, or because labels changed under them."""
+    """Explain our replicas whose bound pods are in different domains: by choice, or because labels changed."""
     crews = ((uid, crew) for uid, crew in crews_of(pods).items() if crew[0].identity is not None)
     found = (each for uid, crew in crews for each in _LAST.ask(uid, (crew, ground), _apart))
     yield from (explanation for _, explanation in sorted(found, key=itemgetter(0)))
@@ -54,7 +54,7 @@ def _told_apart(namespace: str, found: list[tuple[str, str]]) -> Explanation:
 
 
 def _of_several(pods: Iterable[PodRecord]) -> Iterator[PodRecord]:
-    """Pods of replicas that have more than one; most have not, and are in one domain for certain."""
+    """Yield the pods of replicas with more than one pod; a replica of one pod is always in one domain."""
     first: dict[tuple[str, int], PodRecord] = {}
     told = set()
     for pod in pods:

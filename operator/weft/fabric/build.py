@@ -1,4 +1,4 @@
-"""Nodes, pods and what others report -> Fabric. Pure, deterministic and linear in its input."""
+"""Builds the Fabric from nodes, pods and reports. Pure, deterministic and linear in its input."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _LAST: LastAnswers[tuple[Ground, Use], _Built] = LastAnswers(1)
 def build_fabric(
     nodes: Iterable[NodeRecord], pods: Iterable[PodRecord], catalog: Catalog, reports: Reports = NO_REPORTS
 ) -> Fabric:
-    """Every node with accelerators in its NVLink domain, what anyone's pods hold there, and notes on what looks odd.
+    """Place every accelerator node in its NVLink domain, with the devices that pods hold, and notes on odd findings.
 
     A pod holds its devices from binding or nomination until it has ended; a terminating one still holds them.
     """
@@ -50,7 +50,7 @@ def build_fabric(
 
 
 def _built(ground: Ground, use: Use, before: _Built | None) -> _Built:
-    """All domains; on the same ground those are the same with whose nodes pods do what they did."""
+    """Build all domains; on the same ground, only those where the use of a node by pods has changed since `before`."""
     if before is None or before.ground is not ground:
         return _Built(ground, use, tuple(_domain(part, use) for part in ground.parts))
     domains = list(before.domains)

@@ -1,4 +1,4 @@
-"""Notes on sources that disagree: each says who does, about what, and which one is believed."""
+"""Notes on sources that disagree: each note names the sources, the disagreement, and which source is believed."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from weft.fabric.racks import Apart
     from weft.fabric.reported import Reported
 
-NAMED = 4  # how many of a kind a note names
-MEMORY_OFF = 0.15  # drivers keep a part of what is sold, and less than this
+NAMED = 4  # most names that a note lists before it ends with "..."
+MEMORY_OFF = 0.15  # drivers reserve some of the nominal memory, but less than this fraction
 HOSTNAME = "kubernetes.io/hostname"
 CLOUD_RACKS = tuple(label for label in RACK_LABELS if label not in TOPOGRAPH)
 
 
 def within_a_domain(domain: str, members: Sequence[Member]) -> Iterator[Explanation]:
-    """What the labels of one multi-node domain disagree about; only what costs the reader a decision."""
+    """Note what the labels of one multi-node domain disagree about, and whether it is split or its clique believed."""
     apart, cut = "read as separate domains", is_cut(domain, list(members))
     believed = apart if cut else "the clique is believed"
     clouds = {tuple(member.labels.get(label, "") for label in CLOUD_RACKS) for member in members}
@@ -61,7 +61,7 @@ def within_a_domain(domain: str, members: Sequence[Member]) -> Iterator[Explanat
 
 
 def beside_a_clique(apart: Apart) -> Explanation:
-    """Nodes without a clique in the rack of nodes that have one: NVML has not seen the fabric up on them."""
+    """Note nodes without a clique in a rack where others have one: NVML has not seen the fabric up on them."""
     source, rack = apart.rack
     named = listed(member.node.name for member in apart.members)
     without = {"names no fabric" if member.labels.get(CLIQUE) else "is missing" for member in apart.members}
@@ -75,7 +75,7 @@ def beside_a_clique(apart: Apart) -> Explanation:
 
 @functools.lru_cache(maxsize=REMEMBERED)
 def of_a_node(node: NodeRecord, reported: Reported, catalog: Catalog) -> tuple[Explanation, ...]:
-    """Where labels, the device plugin, DRA and ComputeDomains say different things about one accelerator node."""
+    """Note where labels, the device plugin, DRA and ComputeDomains disagree about one accelerator node."""
     member = member_of(node, reported, catalog)
     if not isinstance(member, Member):
         return ()
@@ -83,7 +83,7 @@ def of_a_node(node: NodeRecord, reported: Reported, catalog: Catalog) -> tuple[E
 
 
 def _products(member: Member, catalog: Catalog) -> Iterator[Explanation]:
-    """Labels of device discovery and of the cloud; our own is an administrator's word and overrules them on purpose."""
+    """Note labels of device discovery or a cloud that name another GPU; our own label overrules them on purpose."""
     labels, name = member.labels, member.devices.accelerator.name
     if labels.get(PRODUCT_LABELS[0]):
         return
@@ -98,9 +98,10 @@ def _products(member: Member, catalog: Catalog) -> Iterator[Explanation]:
 
 
 def _memory(member: Member, _: Catalog) -> Iterator[Explanation]:
-    """A label that is no memory of such GPUs: plans go by the smallest that a pool may use.
+    """Note a memory label that is far from the memory of such GPUs.
 
-    Our own label may name a stand-in for what the catalog does not know.
+    Plans go by the smallest memory that a pool may use, so a wrong label matters. Our own product label may name a
+    stand-in for a GPU that the catalog does not know, so nothing is compared then.
     """
     devices, known = member.devices, member.devices.accelerator.memory_bytes
     if devices.shared or not member.labels.get(MEMORY_MIB) or member.labels.get(PRODUCT_LABELS[0]):
@@ -114,7 +115,7 @@ def _memory(member: Member, _: Catalog) -> Iterator[Explanation]:
 
 
 def _driver(member: Member, catalog: Catalog) -> Iterator[Explanation]:
-    """The same GPUs in a ResourceSlice, where they are offered both ways."""
+    """Note where ResourceSlices and the device plugin, which offer the same GPUs, disagree on count or product."""
     devices, reported = member.devices, member.reported
     if devices.claimable or not reported.products or devices.shared or reported.parts:
         return
@@ -136,7 +137,7 @@ def _driver(member: Member, catalog: Catalog) -> Iterator[Explanation]:
 
 
 def _cliques(member: Member, _: Catalog) -> Iterator[Explanation]:
-    """What ComputeDomains found when their pods started, beside the label of today."""
+    """Note where the cliques that ComputeDomains found at pod start differ from the node's label or from each other."""
     label, cliques = clique_of(member.labels), member.reported.cliques
     others = [clique for clique in cliques if clique != label]
     if label and others:
@@ -154,7 +155,7 @@ def _cliques(member: Member, _: Catalog) -> Iterator[Explanation]:
 
 
 def several_of_one_name(nodes: Iterable[NodeRecord]) -> Iterator[Explanation]:
-    """Nodes of one name, which no cluster has: dumps of several clusters in one file."""
+    """Note node names that occur more than once, which happens only when dumps of several clusters are in one file."""
     times = Counter(node.name for node in nodes)
     names = [name for name, count in times.items() if count > 1]
     if names:
@@ -165,7 +166,7 @@ def several_of_one_name(nodes: Iterable[NodeRecord]) -> Iterator[Explanation]:
 
 
 def one_name_twice(members: Iterable[Member]) -> Iterator[Explanation]:
-    """Nodes that share a hostname label: Weft goes by names, but everything that selects by the label confuses them."""
+    """Note nodes that share a hostname label: Weft uses names, but whatever selects by the label mixes them up."""
     by_hostname: dict[str, list[str]] = defaultdict(list)
     for member in members:
         if hostname := member.labels.get(HOSTNAME):
@@ -179,7 +180,7 @@ def one_name_twice(members: Iterable[Member]) -> Iterator[Explanation]:
 
 
 def topologies_at_odds(topologies: Iterable[TopologyReport]) -> Iterator[Explanation]:
-    """Topologies of Kueue with another order of levels than a network has by its labels, or one of an earlier name."""
+    """Note Kueue Topologies that order levels unlike a network's labels, or unlike a Topology before them by name."""
     known = [("its network", network) for network in NETWORKS]
     for topology in sorted(topologies, key=lambda each: each.name):
         for who, levels in known:
@@ -195,6 +196,6 @@ def topologies_at_odds(topologies: Iterable[TopologyReport]) -> Iterator[Explana
 
 
 def listed(names: Iterable[str]) -> str:
-    """The first few by name."""
+    """Join the first `NAMED` names in alphabetical order, with "..." where there are more."""
     ordered = sorted(names)
     return ", ".join(ordered[:NAMED]) + (", ..." if len(ordered) > NAMED else "")

@@ -1,4 +1,4 @@
-"""Which accelerators a node has: from labels of device discovery and clouds, extended resources and DRA."""
+"""Which accelerators a node has, read from labels of device discovery and clouds, extended resources and DRA."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from weft.fabric.parts import Labels
     from weft.fabric.reported import Reported
 
-# In order of trust: our own label is an administrator's word, the others are what device discovery writes; where none
-# is, the cloud's type of machine tells, and then the DRA driver.
+# In order of trust: our own label is set by an administrator, the others by device discovery. A node with none of them
+# is read by its cloud instance type, and then by its DRA driver.
 PRODUCT_LABELS = (
     "weft.dev/accelerator",
     "nvidia.com/gpu.product",
@@ -29,22 +29,23 @@ PRODUCT_LABELS = (
     "cloud.google.com/gke-accelerator",
 )
 INSTANCE_LABELS = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
-# What device discovery would write, by the vendor in the resource's name; others have only our own label.
+# The label that device discovery writes, by the resource's vendor prefix; other vendors have only our own label.
 DISCOVERED_AS = {"nvidia.com": "nvidia.com/gpu.product", "amd.com": "amd.com/gpu.product-name"}
 
 AMD_PRODUCTS = ("amd.com/gpu.product-name", "beta.amd.com/gpu.product-name")
-# Accelerators that no engine of the catalog runs on; other extended resources are network cards and the like.
+# Accelerators that no engine of the catalog supports; extended resources that match nothing are NICs and the like.
 OF_OTHERS = re.compile(
     r"google\.com/tpu|aws\.amazon\.com/neuron(core|device)?|huawei\.com/Ascend\w+|qualcomm\.com/qaic"
 )
-PARTS_OF_ITS_OWN = re.compile(r"nvidia\.com/mig-.+|amd\.com/[sdtqc]px_nps\d+")  # resources of the `mixed` strategies
+PARTS_OF_ITS_OWN = re.compile(r"nvidia\.com/mig-.+|amd\.com/[sdtqc]px_nps\d+")  # as the `mixed` strategies name them
 
 
 @dataclass(frozen=True, slots=True)
 class Devices:
     """The accelerators of one node. `memory_bytes` is what one schedulable device may use.
 
-    `claimable` are GPUs that only DRA offers; `elsewhere` tells of devices under names that Weft does not ask for.
+    `claimable` counts GPUs that only DRA offers; `elsewhere` notes devices under resource names that Weft does not
+    request.
     """
 
     accelerator: Accelerator
@@ -58,10 +59,10 @@ class Devices:
 def read_devices(
     node: NodeRecord, labels: Labels, catalog: Catalog, reported: Reported = NOTHING
 ) -> Devices | Explanation | None:
-    """Accelerators of a node; None for a node without any, or why those it has cannot be used.
+    """Read a node's accelerators: None for a node without any, an Explanation where they cannot be used.
 
-    The kubelet keeps a zero of every resource that a device plugin once offered (whole GPUs that are shared now, MIG
-    devices that are whole again, GPUs that DRA has taken over): such a zero says nothing beside what is there.
+    The kubelet keeps a count of 0 for every resource that a device plugin once offered (whole GPUs that are now shared,
+    MIG devices that are whole again, GPUs that DRA has taken over): such a 0 is ignored beside resources with a count.
     """
     offered = dict(node.capacity)
     product = product_of(labels) or _only_kind(labels) or _product_of_machine(labels, offered, catalog)
@@ -92,14 +93,14 @@ def read_devices(
 
 
 def _there(node: NodeRecord) -> dict[str, int]:
-    """The resources of which it offers any now."""
+    """Return the extended resources of which the node has at least one now."""
     return {name: count for name, count in node.capacity if count > 0}
 
 
 def _without_a_product(
     node: NodeRecord, labels: Labels, catalog: Catalog, reported: Reported
 ) -> Devices | Explanation | None:
-    """What a node has whose accelerator nothing names: by what it offers now, by DRA, or by what it offered once."""
+    """Read a node whose product nothing names: by what it offers now, then DRA, then what it offered once."""
     there = _there(node)
     return (
         _unnamed(node, there, catalog)
@@ -110,23 +111,23 @@ def _without_a_product(
 
 
 def product_of(labels: Mapping[str, str]) -> str | None:
-    """The product name in the most trusted label there is."""
+    """Return the product name in the most trusted label, or None without one."""
     return next((labels[key] for key in PRODUCT_LABELS if labels.get(key)), None)
 
 
 def _only_kind(labels: Labels) -> str | None:
-    """What AMD's node labeller counts, if that is one kind."""
+    """Return the one product that AMD's node labeller counts; None where it counts several or none."""
     kinds = counted_values(labels, AMD_PRODUCTS)
     return kinds[0] if len(kinds) == 1 else None
 
 
 def label_that_names(labels: Mapping[str, str]) -> tuple[str, str] | None:
-    """The label by which the accelerator of a node of the fabric is known, with its value."""
+    """Return the (label, value) by which a node's accelerator is known; None without such a label."""
     return next(((key, labels[key]) for key in (*PRODUCT_LABELS, *INSTANCE_LABELS) if labels.get(key)), None)
 
 
 def _product_of_machine(labels: Mapping[str, str], offered: Mapping[str, int], catalog: Catalog) -> str | None:
-    """What a cloud's type of machine has, where it offers that: clouds do not run device discovery by themselves."""
+    """Return the accelerator of the instance type, if the node offers it: clouds run no device discovery."""
     machine = next((labels[key] for key in INSTANCE_LABELS if labels.get(key)), None)
     accelerator = catalog.accelerator_of_machine(machine) if machine is not None else None
     if accelerator is None or _resource_offered(accelerator, offered) is None:
@@ -135,7 +136,7 @@ def _product_of_machine(labels: Mapping[str, str], offered: Mapping[str, int], c
 
 
 def _product_of_driver(offered: Mapping[str, int], reported: Reported, catalog: Catalog) -> str | None:
-    """What the DRA driver calls the GPUs that the device plugin offers too, where no label names them."""
+    """Return what the DRA driver calls GPUs that the device plugin offers too, for nodes without a product label."""
     for (product, _), _count in reported.products:
         accelerator = accelerator_of_driver(product, catalog)
         if accelerator is not None and _resource_offered(accelerator, offered) is not None:
@@ -144,13 +145,13 @@ def _product_of_driver(offered: Mapping[str, int], reported: Reported, catalog: 
 
 
 def accelerator_of_driver(product: str, catalog: Catalog) -> Accelerator | None:
-    """The accelerator by the name that a driver gives it (`NVIDIA GB200`): labels have `-` or `_` for its blanks."""
+    """Find an accelerator by a driver's name for it (`NVIDIA GB200`): labels have `-` or `_` for its spaces."""
     spellings = (product.replace(" ", blank) for blank in ("-", "_"))
     return next(filter(None, map(catalog.accelerator_of_product, spellings)), None)
 
 
 def _claimable(node: NodeRecord, labels: Labels, reported: Reported, catalog: Catalog) -> Devices | Explanation | None:
-    """GPUs that no extended resource counts but a DRA driver reports."""
+    """Read GPUs that a DRA driver reports and no extended resource counts; None without any."""
     if not reported.products:
         return None
     (product, memory), _ = reported.products[0]
@@ -166,7 +167,7 @@ def _claimable(node: NodeRecord, labels: Labels, reported: Reported, catalog: Ca
 
 
 def _parts_under_names_of_their_own(node: NodeRecord, offered: Mapping[str, int]) -> Explanation | None:
-    """MIG devices and AMD partitions of the `mixed` strategies."""
+    """Note MIG devices and AMD partitions that the `mixed` strategies name; None without any."""
     named = [f"{count} {name}" for name, count in sorted(offered.items()) if PARTS_OF_ITS_OWN.fullmatch(name)]
     if not named:
         return None
@@ -178,7 +179,7 @@ def _parts_under_names_of_their_own(node: NodeRecord, offered: Mapping[str, int]
 
 
 def _unnamed(node: NodeRecord, offered: Mapping[str, int], catalog: Catalog) -> Explanation | None:
-    """Network cards and the like are extended resources too: only those of accelerators are worth a note."""
+    """Note accelerators whose product is unknown; None for NICs and other extended resources, which need no note."""
     resource = min((name for name in offered if _is_known(name, catalog)), default=None)
     if resource is None:
         return None
@@ -194,7 +195,7 @@ def _unnamed(node: NodeRecord, offered: Mapping[str, int], catalog: Catalog) -> 
 
 
 def _of_others(node: NodeRecord, offered: Mapping[str, int]) -> Explanation | None:
-    """Accelerators for which Weft has no engine, so that whoever looks for them is told why they are not there."""
+    """Note accelerators for which Weft has no engine, so that users learn why the fabric lacks them."""
     named = [f"{count} {name}" for name, count in sorted(offered.items()) if OF_OTHERS.fullmatch(name)]
     if not named:
         return None
@@ -203,22 +204,22 @@ def _of_others(node: NodeRecord, offered: Mapping[str, int]) -> Explanation | No
 
 
 def is_accelerator(resource: str, catalog: Catalog) -> bool:
-    """Whether an extended resource is one of accelerators that the catalog knows, or of their parts; NICs are none."""
+    """Whether an extended resource is one of the catalog's accelerators or of their parts; NICs are not."""
     return PARTS_OF_ITS_OWN.fullmatch(resource) is not None or _is_known(resource, catalog)
 
 
 def _is_known(resource: str, catalog: Catalog) -> bool:
-    """The resource of whole devices, or the one of shared ones."""
+    """Whether a resource is an accelerator's in the catalog, for whole devices or shared ones."""
     whole = resource.removesuffix(SHARED_RESOURCE_SUFFIX)
     return any(whole == accelerator.resource for accelerator in catalog.accelerators)
 
 
 def label_of_product(resource: str) -> str:
-    """Where the product of devices stands in a real cluster: what their device discovery writes, else our own label."""
+    """Return the label that names a resource's product: the one of device discovery, else our own label."""
     return DISCOVERED_AS.get(resource.partition("/")[0], PRODUCT_LABELS[0])
 
 
 def _resource_offered(accelerator: Accelerator, offered: Mapping[str, int]) -> str | None:
-    """The resource of whole devices, or the renamed one under which the device plugin offers shared ones."""
+    """Return the accelerator's resource in `offered`: that of whole devices, or the plugin's `.shared` one."""
     names = (accelerator.resource, accelerator.resource + SHARED_RESOURCE_SUFFIX)
     return next((name for name in names if name in offered), None)

@@ -1,4 +1,4 @@
-"""What keeps replicas off a node, and what has to take them away from it: ordered claims, the first one tells why."""
+"""What keeps replicas off a node, and what moves them away: ordered claims, the first that holds is the reason."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from weft.fabric.parts import Labels
     from weft.fabric.reported import Reported
 
-# Node conditions that tell of a broken GPU or node, with the status that does: of NVSentinel, of EKS' node monitoring
+# Node conditions that report a broken GPU or node, with the status that means so: of NVSentinel, EKS' node monitoring
 # agent ("Detect node health issues", which has it replaced after 10 to 30 minutes), and of AKS' node problem detector
-# and the plain one ("permanent problems"). They keep new replicas away; whoever finds one fatal cordons the node or
-# taints it. An event that is scheduled for a VM of Azure may be a freeze of seconds, or its end.
+# and the upstream one ("permanent problems"). They keep new replicas away; a tool that finds one fatal cordons or
+# taints the node. A scheduled event of an Azure VM may be a freeze of seconds, or the end of the VM.
 FAULT_CONDITIONS = {
     "GpuMemWatch": "True",
     "GpuThermalWatch": "True",
@@ -51,20 +51,20 @@ FAULT_CONDITIONS = {
 }
 XID_TAINT = "nvidia.com/gpu-xid-error"
 NVSENTINEL_STATE = "dgxc.nvidia.com/nvsentinel-state"
-# After a repair that worked, the node waits for the next good report; in every other state it is on its way out.
+# In this state a repaired node waits for a healthy report; in every other state replicas have to leave it.
 REPAIRED = "remediation-succeeded"
-# Whose label says that a node goes away soon; of taints see `catalog/notices.yaml`.
+# (label, value) that says a node goes away soon, with who sets it; taints of this kind are in `catalog/notices.yaml`.
 RECLAIM_LABELS = {
     ("cloud.google.com/active-node-maintenance", "ONGOING"): "GKE",
     ("sagemaker.amazonaws.com/node-health-status", "UnschedulablePendingReplacement"): "SageMaker HyperPod",
     ("sagemaker.amazonaws.com/node-health-status", "UnschedulablePendingReboot"): "SageMaker HyperPod",
 }
-NAMED = 4  # how many of a kind a message names
+NAMED = 4  # most taint keys that a message lists
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What is amiss with a node; fields as in `FabricNode`."""
+    """What is wrong with a node; fields as in `FabricNode`."""
 
     unusable: Explanation | None
     leaving: Explanation | None
@@ -74,9 +74,9 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What the claims look at: the node, what others report about it, and whether a ready pod holds its devices.
+    """What the claims look at: a node, reports about it, and whether a ready pod holds its devices (`serves`).
 
-    `reclaims` are those of its taints that say that it goes away.
+    `reclaims` are those of the node's taints which say that it goes away, by key.
     """
 
     node: NodeRecord
@@ -89,7 +89,7 @@ class Evidence:
 
 
 def state_of(evidence: Evidence) -> State:
-    """Whether a node may be used, whether what it has must go, and what else is wrong with it."""
+    """Judge a node: whether it may be used, whether its replicas must leave, and what else is wrong with it."""
     leaving = _first(_LEAVING, evidence)
     never = only_claims_reach_its_devices(evidence)
     unusable = never or it_does_not_answer(evidence) or leaving or _first(_UNUSABLE, evidence)
@@ -97,9 +97,9 @@ def state_of(evidence: Evidence) -> State:
 
 
 def _notice(each: Evidence) -> Notice | None:
-    """How long the node is still there; of several notices the one that ends first.
+    """Return how long a node that is being reclaimed is still there: the notice that ends first; None without one.
 
-    When one ends that nobody dates nobody knows: it counts where it is no longer in all than the first of the others.
+    A notice without a start time has an unknown end: it wins if it is no longer than the dated notice that ends first.
     """
     found = []
     for key, known in each.reclaims.items():
@@ -124,28 +124,28 @@ def _first(claims: Iterable[Callable[[Evidence], Explanation | None]], evidence:
 
 
 def it_does_not_answer(each: Evidence) -> Explanation | None:
-    """The kubelet is silent or says itself that it is not ready."""
+    """Holds where the kubelet is silent or reports that the node is not ready."""
     if each.node.ready:
         return None
     return Explanation(Reason.NodeNotReady, f"node {each.node.name} is not ready")
 
 
 def it_is_cordoned(each: Evidence) -> Explanation | None:
-    """Somebody means to empty it."""
+    """Holds where somebody has cordoned the node, to drain it."""
     if not each.node.cordoned:
         return None
     return Explanation(Reason.NodeCordoned, f"node {each.node.name} is cordoned")
 
 
 def it_is_being_deleted(each: Evidence) -> Explanation | None:
-    """Its object is held by a finalizer only."""
+    """Holds where the Node object is deleted and only a finalizer keeps it."""
     if not each.node.deleting:
         return None
     return Explanation(Reason.NodeReclaimed, f"node {each.node.name} is being deleted")
 
 
 def somebody_takes_it_back(each: Evidence) -> Explanation | None:
-    """A cloud or an autoscaler has given notice."""
+    """Holds where a cloud or an autoscaler has given notice, by a taint or a label, that the node goes away."""
     key = min(each.reclaims, default=None)
     if key is not None:
         what = f"{each.reclaims[key].who} tainted it {key}"
@@ -158,7 +158,7 @@ def somebody_takes_it_back(each: Evidence) -> Explanation | None:
 
 
 def it_is_quarantined(each: Evidence) -> Explanation | None:
-    """NVSentinel found a fatal fault."""
+    """Holds where NVSentinel found a fatal fault."""
     state = each.labels.get(NVSENTINEL_STATE, "")
     if state in {"", REPAIRED}:
         return None
@@ -166,14 +166,14 @@ def it_is_quarantined(each: Evidence) -> Explanation | None:
 
 
 def an_xid_taints_it(each: Evidence) -> Explanation | None:
-    """The driver logged a fatal error."""
+    """Holds where a taint says that the driver logged a fatal XID error."""
     if XID_TAINT not in each.taints:
         return None
     return Explanation(Reason.GPUUnhealthy, f"node {each.node.name} has the taint {XID_TAINT}")
 
 
 def its_driver_lost_devices(each: Evidence) -> Explanation | None:
-    """The DRA driver taints devices with a fatal error."""
+    """Holds where the DRA driver taints devices, as it does after a fatal error."""
     if not each.reported.lost:
         return None
     named = ", ".join(f"{count} with {key}" for key, count in each.reported.lost[:NAMED])
@@ -181,9 +181,9 @@ def its_driver_lost_devices(each: Evidence) -> Explanation | None:
 
 
 def it_fell_out_of_its_compute_domain(each: Evidence) -> Explanation | None:
-    """It is not ready in a ComputeDomain of which another node is, though pods run there: the fault is its own.
+    """Holds where pods run on the node, but it is not ready in its ComputeDomain and another node is: its own fault.
 
-    A container starts only once the node was ready, so a domain that is still coming up has no ready pod there.
+    A container starts only once its node was ready there, so a domain that is still coming up has no ready pod on it.
     """
     if not each.reported.fell_out_of or not each.serves:
         return None
@@ -194,7 +194,7 @@ def it_fell_out_of_its_compute_domain(each: Evidence) -> Explanation | None:
 
 
 def it_waits_for_its_release(each: Evidence) -> Explanation | None:
-    """NVSentinel has repaired it and not let it go yet."""
+    """Holds where NVSentinel has repaired the node and not released it yet."""
     if each.labels.get(NVSENTINEL_STATE, "") != REPAIRED:
         return None
     message = f"NVSentinel has repaired node {each.node.name} and not released it yet"
@@ -202,7 +202,7 @@ def it_waits_for_its_release(each: Evidence) -> Explanation | None:
 
 
 def its_conditions_tell_of_a_fault(each: Evidence) -> Explanation | None:
-    """A health monitor sees a fault that may or may not be fatal."""
+    """Holds where a node condition reports a fault that may or may not be fatal."""
     if not each.node.faults:
         return None
     told = ", ".join(f"{kind}={FAULT_CONDITIONS.get(kind, 'True')}" for kind in each.node.faults)
@@ -210,7 +210,7 @@ def its_conditions_tell_of_a_fault(each: Evidence) -> Explanation | None:
 
 
 def its_compute_domain_is_not_ready(each: Evidence) -> Explanation | None:
-    """It is in a ComputeDomain that has not come up there, or nowhere, or no more while nothing of it serves."""
+    """Holds where the node is not ready in a ComputeDomain: a new pod could not start there."""
     waits = (*each.reported.waits_in, *each.reported.fell_out_of)
     if not waits:
         return None
@@ -218,7 +218,7 @@ def its_compute_domain_is_not_ready(each: Evidence) -> Explanation | None:
 
 
 def only_claims_reach_its_devices(each: Evidence) -> Explanation | None:
-    """Its GPUs are offered through DRA, which Weft's pods do not use."""
+    """Holds where GPUs are offered through DRA only, which Weft's pods do not use."""
     if not each.devices.claimable:
         return None
     return Explanation(
@@ -229,7 +229,7 @@ def only_claims_reach_its_devices(each: Evidence) -> Explanation | None:
 
 
 def some_of_its_devices_are_not_there(each: Evidence) -> Explanation | None:
-    """The device plugin counts fewer healthy devices than there are, or none that Weft asks for."""
+    """Holds where the device plugin reports fewer allocatable devices than exist, or none that Weft requests."""
     name, resource = each.node.name, each.devices.resource
     capacity, allocatable = _count(each.node.capacity, resource), _count(each.node.allocatable, resource)
     if each.devices.claimable:
@@ -255,7 +255,7 @@ _LEAVING = (
     an_xid_taints_it,
     its_driver_lost_devices,
     it_fell_out_of_its_compute_domain,
-    it_is_cordoned,  # last, as it says least: those who know of a fault cordon too
+    it_is_cordoned,  # last, as the least specific: tools that find a fault cordon the node too
 )
 _UNUSABLE = (
     it_waits_for_its_release,

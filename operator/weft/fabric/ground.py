@@ -1,6 +1,6 @@
-"""What a fabric is, whatever pods do: its domains and their members, and notes on what labels and reports say.
+"""The part of a fabric that pods do not change: domains, their nodes, and notes on what labels and reports say.
 
-Thousands of nodes stay what they were from one pass to the next, so that the last ground is remembered.
+Of thousands of nodes nearly all stay the same from one pass to the next, so the last ground is remembered.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """A node in its domain; `tiers` say where it is in the network, `compute_domains` which of these it is in."""
+    """A node in its domain: its network tiers, and the ComputeDomains that it is in."""
 
     member: Member
     tiers: Tiers
@@ -51,15 +51,15 @@ class Seat:
 
 @dataclass(frozen=True, slots=True)
 class _Around:
-    """What all nodes are read with: the network's levels, and names of ComputeDomains by UID."""
+    """What is needed to read any node: the network's levels, and names of ComputeDomains by UID."""
 
     levels: Levels
     compute_domains: Mapping[str, str]
 
     def seat(self, member: Member) -> Seat:
-        """Of one node, in the ComputeDomains that name it and the one that its driver has labelled it with.
+        """Seat one node, in the ComputeDomains that name it and the one whose UID its driver has labelled it with.
 
-        The latter may be gone already.
+        That last one may be deleted already: then it is named by its UID.
         """
         named, uid = member.reported.compute_domains, member.labels.get(COMPUTE_DOMAIN)
         if uid:
@@ -69,7 +69,7 @@ class _Around:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """An NVLink domain without what pods do in it; `shares_memory` as in its nodes."""
+    """An NVLink domain without the use that pods make of it; `shares_memory` as in its nodes."""
 
     name: str
     zone: str
@@ -119,13 +119,13 @@ def _ground(question: _Question) -> Ground:
 
 
 def _each_once(nodes: tuple[NodeRecord, ...]) -> tuple[NodeRecord, ...]:
-    """By name; of several with one name, which only a file can hold, the first by UID."""
+    """Return each node once, sorted by name; of several with one name, as only a file has, the first by UID."""
     listed = sorted(nodes, key=lambda node: (node.name, node.uid), reverse=True)
     return tuple(reversed({node.name: node for node in listed}.values()))
 
 
 def _members(nodes: Iterable[NodeRecord], catalog: Catalog, reports: Reports) -> tuple[list[Member], list[Explanation]]:
-    """The accelerator nodes, and notes on those that only seem to be some and on what each contradicts itself in."""
+    """Read the accelerator nodes, with notes on nodes that cannot be used and on contradictions within one node."""
     members, notes, reported = [], [], by_node(reports)
     for node in nodes:
         told = reported.get(node.name, NOTHING)
@@ -146,7 +146,7 @@ def _groups(members: Iterable[Member]) -> dict[Membership, list[Member]]:
 
 
 def _coherent_parts(value: str, members: list[Member]) -> Iterator[tuple[str, list[Member]]]:
-    """A domain by its name, or cut by zone and accelerator where labels mix them, and to what NVLink reaches.
+    """Yield a domain by name, or cut by zone and accelerator where labels mix them, and to what NVLink reaches.
 
     Nodes that name no zone are taken to be in the zone of the others.
     """
@@ -164,7 +164,7 @@ def _coherent_parts(value: str, members: list[Member]) -> Iterator[tuple[str, li
 
 
 def _unlike(taken: Mapping[str, Part], name: str, source: str) -> str:
-    """A name that no other domain has: a label may be spelt like a node, or like a part of another domain."""
+    """Make a name unique among domains: a label's value may equal a node's name or that of another domain's part."""
     while name in taken:
         name = f"{name} ({source})"
     return name
@@ -173,6 +173,6 @@ def _unlike(taken: Mapping[str, Part], name: str, source: str) -> str:
 def _part(name: str, members: Sequence[Member], around: _Around) -> Part:
     seats = tuple(around.seat(member) for member in members)
     zone, accelerator = members[0].kind
-    # Of the driver's nodes one is enough: one that restarts offers nothing for a moment, and would be thought without.
+    # One node with the driver is enough: a driver that restarts reports nothing for a moment.
     shares_memory = len(members) > 1 and any(member.reported.channels for member in members)
     return Part(name, zone, accelerator, seats, shared_tiers([seat.tiers for seat in seats]), shares_memory)

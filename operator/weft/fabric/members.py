@@ -1,6 +1,6 @@
-"""A node with usable labels, before its domain has a name: all that can be told from the node itself.
+"""An accelerator node by itself, before its domain has a name: all that can be read from the node alone.
 
-Reading is remembered: from one pass to the next nearly all nodes are what they were, and there may be thousands.
+Results are cached: from one pass to the next nearly all nodes stay the same, and there may be thousands.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from weft.fabric.parts import Labels
     from weft.fabric.reported import Reported
 
-REMEMBERED = 16_384  # nodes
-_SYSTEM, _LINUX = "kubernetes.io/os", "linux"  # the kubelet writes this label; images of engines are Linux' alone
+REMEMBERED = 16_384  # nodes kept in the cache
+_SYSTEM, _LINUX = "kubernetes.io/os", "linux"  # the kubelet writes this label; engine images are for Linux only
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
     """What was read of one accelerator node. `states` are those without and with a ready pod on its devices.
 
-    `taints` are but what says that the node goes away: that is in its states, and no trait of such nodes.
+    `taints` leaves out the ones which say that the node goes away: those are in `states`, and are no trait of the node.
     """
 
     node: NodeRecord
@@ -47,13 +47,13 @@ class Member:
 
     @property
     def kind(self) -> tuple[str, str]:
-        """What all nodes of one NVLink domain have in common."""
+        """The (zone, accelerator) that all nodes of one NVLink domain share."""
         return self.zone, self.devices.accelerator.name
 
 
 @functools.lru_cache(maxsize=REMEMBERED)
 def member_of(node: NodeRecord, reported: Reported, catalog: Catalog) -> Member | Explanation | None:
-    """An accelerator node; None for a node without any, or why what it has cannot be used."""
+    """Read one node: None for a node without accelerators, an Explanation where they cannot be used."""
     labels = dict(node.labels)
     devices = read_devices(node, labels, catalog, reported)
     if devices is None or isinstance(devices, Explanation):

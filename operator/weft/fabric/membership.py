@@ -9,9 +9,9 @@ if TYPE_CHECKING:
 
     from weft.domain.hardware import Accelerator
 
-# What NVML itself reports; only written where a multi-node NVLink fabric is up.
+# The clique that NVML reports; written only where a multi-node NVLink fabric is up.
 CLIQUE = "nvidia.com/gpu.clique"
-# The cluster UUID that NVML reports where no fabric joins nodes: every board has it, so that it joins none.
+# The cluster UUID that NVML reports without a multi-node fabric: every such board has it, so it joins no nodes.
 NO_FABRIC = "00000000-0000-0000-0000-000000000000"
 TOPOGRAPH = ("accelerator.topograph.run/domain", "network.topology.nvidia.com/accelerator")
 # Names of a rack. Some providers write them on 8-GPU boards too (a capacity block, a network subblock), where they are
@@ -32,9 +32,9 @@ Membership = tuple[str, str]  # (label that says so or NODE, its value)
 def membership(
     node: str, labels: Mapping[str, str], accelerator: Accelerator, cliques: tuple[str, ...] = ()
 ) -> Membership:
-    """(source, domain) of a node: the clique in its label, then in a ComputeDomain's status; else the node itself.
+    """Return (source, domain) of a node: its clique by label, else by a ComputeDomain's status, else the node itself.
 
-    Where NVLink can leave the node, rack labels come before that. Both cliques are what NVML says, and of a fabric.
+    Where NVLink can leave the node, a rack label counts before the node itself. Both cliques are what NVML reports.
     """
     if clique := clique_of(labels):
         return CLIQUE, clique
@@ -44,20 +44,20 @@ def membership(
 
 
 def rack_of(labels: Mapping[str, str], accelerator: Accelerator) -> Membership | None:
-    """(label, rack) by the most trusted label, for parts whose NVLink can leave the node."""
+    """Return (label, rack) by the most trusted label, for accelerators whose NVLink can leave the node; else None."""
     if accelerator.domain_gpus <= accelerator.gpus_per_node:
         return None
     return next(((key, labels[key]) for key in RACK_LABELS if labels.get(key)), None)
 
 
 def clique_of(labels: Mapping[str, str]) -> str:
-    """The clique in the node's label, or an empty string where it names no fabric."""
+    """Return the clique in the node's label, or an empty string where it names no multi-node fabric."""
     clique = labels.get(CLIQUE, "")
     return clique if names_a_fabric(clique) else ""
 
 
 def names_a_fabric(clique: str) -> bool:
-    """Whether nodes of one clique share NVLink: not those of none, and not those without a cluster UUID."""
+    """Whether nodes with this clique share NVLink: not for an empty clique, nor without a cluster UUID."""
     return clique != "" and not clique.startswith(NO_FABRIC)
 
 
@@ -67,5 +67,5 @@ def zone_of(labels: Mapping[str, str]) -> str:
 
 
 def topograph_domain(labels: Mapping[str, str]) -> str | None:
-    """What topograph says about the node, whoever else says something."""
+    """Return the NVLink domain by topograph's labels alone; None without them."""
     return next((labels[key] for key in TOPOGRAPH if labels.get(key)), None)

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 TOPOGRAPH_TIER = "fabric.topograph.run/tier-"  # 0 is nearest the node
 MOST_TIERS = 16  # as many as a Topology of Kueue may have
-# One network each, outermost level first; in order of trust: topograph has measured, clouds tell. A node's tiers come
-# from the first of these that it has any label of.
+# One network each, outermost level first, in order of trust: topograph measures, clouds declare. A node's tiers come
+# from the first network of which it has any label.
 TOPOGRAPH = tuple(f"{TOPOGRAPH_TIER}{tier}" for tier in reversed(range(MOST_TIERS)))
 NETWORKS = (
     TOPOGRAPH,
@@ -32,35 +32,35 @@ NETWORKS = (
         for group in ("backend", "ib")
     ),
 )
-# Levels of a Topology that say nothing new: they are read elsewhere, or hold more or less than a part of the network.
+# Levels of a Kueue Topology that are not network tiers: they are read elsewhere, or are larger or smaller than a tier.
 NO_TIER = frozenset(
     {*ZONE_LABELS, CLIQUE, *RACK_LABELS, "topology.kubernetes.io/region", "kubernetes.io/hostname"}
     | {label for network in NETWORKS for label in network}
 )
 
 NIC_RESOURCES = ("rdma/", "nvidia.com/mlnxnics", "vpc.amazonaws.com/efa", "networking.gke.io.networks/")
-ADDRESS_SUFFIX = ".IP"  # GKE offers an address beside each network
+ADDRESS_SUFFIX = ".IP"  # GKE offers IP addresses as a resource of their own beside each network
 
 
 @dataclass(frozen=True, slots=True)
 class Levels:
-    """The labels that name levels, outermost first, as (those by which a network is known, all of its levels).
+    """The labels that name network levels, outermost first, as (labels that identify a network, all of its levels).
 
-    `depth` is the number of tiers of every node.
+    `depth` is the number of tiers that every node gets.
     """
 
     networks: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]
     depth: int
 
     def tiers(self, zone: str, labels: Labels) -> Tiers:
-        """Zone and levels of a node; empty where nobody names one, and filled up with those to one length."""
+        """Return a node's zone and levels, always `depth` of them; empty strings where no label names one."""
         found = (levels for own, levels in self.networks if not own or any(labels.get(level) for level in own))
         path = (zone, *(labels.get(level, "") for level in next(found)))
         return path + ("",) * (self.depth - len(path))
 
 
 def levels_of(nodes: Iterable[Labels], topologies: Sequence[TopologyReport]) -> Levels:
-    """The levels that any of these nodes is labelled with; the last network is what administrators added alone."""
+    """Collect the levels that any node is labelled with; the last network has only levels that administrators added."""
     hints = [topology.levels for topology in sorted(topologies, key=lambda each: each.name)]
     present = set[str]().union(*nodes)
     networks = []
@@ -71,7 +71,7 @@ def levels_of(nodes: Iterable[Labels], topologies: Sequence[TopologyReport]) -> 
 
 
 def _with_hints(network: tuple[str, ...], hints: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
-    """A network with the levels that administrators added, each where their Topology has it among ours."""
+    """Merge levels that administrators added into a network, each where their Topology has it among known levels."""
     merged = list(network)
     for levels in hints:
         at = 0 if any(level in merged for level in levels) else len(merged)
@@ -85,14 +85,14 @@ def _with_hints(network: tuple[str, ...], hints: Iterable[tuple[str, ...]]) -> t
 
 
 def shared_tiers(paths: Sequence[Tiers]) -> Tiers:
-    """What all of these agree on, level by level."""
+    """Return the tiers on which all paths agree, with an empty string for each level where they differ."""
     if len(paths) == 1:
         return paths[0]
     return tuple(values[0] if len(set(values)) == 1 else "" for values in zip(*paths, strict=True))
 
 
 def nics_of(allocatable: Iterable[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
-    """Network devices for RDMA, by resource."""
+    """Return (resource, count) of the allocatable RDMA network devices."""
     return tuple(
         (name, count)
         for name, count in allocatable

@@ -1,8 +1,8 @@
-"""What nodes of one rack, by a cloud or topograph, know of each other's cliques.
+"""Reconciles rack labels, of a cloud or topograph, with the cliques of the nodes in each rack.
 
-A rack label says that all of its nodes share NVLink. Where some of them are labelled with a clique, one that is not has
-no fabric that NVML has seen: it is by itself, whatever the rack. A clique that a ComputeDomain found, which knows only
-the nodes of its pods, parts them from the rest of a rack only where there is another clique.
+A rack label says that all of its nodes share NVLink. Where some of them are labelled with a clique, a node without one
+has no fabric that NVML has seen: it is a domain by itself, whatever the rack. A clique found by a ComputeDomain, which
+knows only the nodes of its pods, separates them from the rest of a rack only where there is another clique.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class _Cliques:
-    """Those that nodes of one rack are labelled with, and those that ComputeDomains found on nodes without a label."""
+    """The cliques in one rack: those of node labels, and those that ComputeDomains found on nodes without a label."""
 
     labelled: set[str] = field(default_factory=set)
     found: set[str] = field(default_factory=set)
@@ -34,7 +34,7 @@ class _Cliques:
 
 @dataclass(frozen=True, slots=True)
 class Apart:
-    """Nodes that are by themselves, though a rack label joins them with others that are in these cliques."""
+    """Nodes that are domains by themselves, though a rack label joins them with nodes of these cliques."""
 
     rack: Membership
     members: tuple[Member, ...]
@@ -42,7 +42,7 @@ class Apart:
 
 
 def by_racks(members: Iterable[Member]) -> tuple[list[Member], list[Apart]]:
-    """The same nodes, each in the domain that the others of its rack leave it."""
+    """Settle each node's membership by the cliques in its rack, and list nodes that become domains by themselves."""
     given = list(members)
     racks = _racks(given)
     settled, apart = [], defaultdict(list)
@@ -56,7 +56,7 @@ def by_racks(members: Iterable[Member]) -> tuple[list[Member], list[Apart]]:
 
 
 def _racks(members: Iterable[Member]) -> Mapping[Membership, _Cliques]:
-    """By every rack label of the nodes: some may lack the one that is trusted most."""
+    """Collect the cliques by every rack label of each node, as some nodes may lack the most trusted label."""
     racks: dict[Membership, _Cliques] = defaultdict(_Cliques)
     for member in members:
         source, clique = member.membership

@@ -1,7 +1,7 @@
-"""NVLink domains that are larger than NVLink reaches: labels that say so are wrong about some of their nodes.
+"""Domains with more GPUs than NVLink can join: their label must be wrong for some of the nodes.
 
-A clique is read from each GPU, so it is wrong where somebody copied a label, as of two racks with one. The cautious
-reading wins: a group of pods that spans two racks does not start, and one that keeps to a part of a rack does.
+A clique is read from each GPU, so it is wrong only where somebody copied a label, for example to a second rack. The
+cautious reading wins: a replica that spans two racks does not start, while one within a part of a rack does.
 """
 
 from __future__ import annotations
@@ -20,36 +20,36 @@ Together = tuple[str, list["Member"]]  # name of a domain and its nodes
 
 
 def reach_of(members: Sequence[Member]) -> int:
-    """The most GPUs that NVLink joins among these parts."""
+    """Return the most GPUs that one NVLink domain of these nodes' accelerators can have."""
     return max(member.devices.accelerator.domain_gpus for member in members)
 
 
 def whole_gpus(members: Sequence[Member]) -> int:
-    """GPUs of one domain. 0 where some are parts of GPUs, which may be more than there are GPUs."""
+    """Count the GPUs of one domain; 0 where some are parts of GPUs, of which there may be more than GPUs."""
     if any(member.devices.shared for member in members):
         return 0
     return sum(max(dict(member.node.capacity).get(member.devices.resource, 0), 0) for member in members)
 
 
 def is_cut(name: str, members: list[Member]) -> bool:
-    """Whether a domain is read as several."""
+    """Whether a domain is read as several because it is larger than NVLink reaches."""
     return len(list(within_reach(name, members))) > 1
 
 
 def _is_beyond_reach(members: Sequence[Member]) -> bool:
-    """Whether NVLink cannot join them all."""
+    """Whether these nodes have more GPUs than NVLink can join."""
     return len(members) > 1 and whole_gpus(members) > reach_of(members) > 1
 
 
 def _are_up_beyond_reach(members: Sequence[Member]) -> bool:
-    """The same of nodes that are up: the Node object of a tray that was replaced may be there still."""
+    """Whether the ready nodes have too many GPUs: the Node object of a replaced tray may still exist."""
     return _is_beyond_reach([member for member in members if member.node.ready])
 
 
 def within_reach(name: str, members: list[Member]) -> Iterator[Together]:
-    """The domain, or its parts where it cannot be one: by the first rack label that fits NVLink, else node by node.
+    """Yield the domain, or its parts if NVLink cannot join it: by the first rack label that fits, else node by node.
 
-    Labels that tell racks apart do so while few nodes are up, too: a domain does not change as its nodes start.
+    Labels that tell racks apart cut a domain even while few nodes are ready, so that it does not change as nodes start.
     """
     if not _is_beyond_reach(members):
         yield name, members
@@ -66,7 +66,7 @@ def within_reach(name: str, members: list[Member]) -> Iterator[Together]:
 
 
 def _by_rack(name: str, label: str, members: list[Member]) -> list[Together]:
-    """Nodes without the label are each by themselves."""
+    """Group nodes by a rack label; a node without the label is a group of its own."""
     racks: dict[str, list[Member]] = defaultdict(list)
     for member in members:
         rack = member.labels.get(label)

@@ -1,4 +1,4 @@
-"""What DRA drivers and ComputeDomains report, by node."""
+"""What DRA drivers and ComputeDomains report, grouped by node."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ if TYPE_CHECKING:
 
     from weft.domain.reports import ComputeDomainReport, DeviceReport, DomainMember, Reports
 
-CHANNELS = "compute-domain.nvidia.com"  # driver of ResourceSlices without GPUs, on nodes that can be in a ComputeDomain
+CHANNELS = "compute-domain.nvidia.com"  # its ResourceSlices have no GPUs: they mark nodes fit for ComputeDomains
 
 
 @dataclass(frozen=True, slots=True)
 class Reported:
     """What is reported about one node.
 
-    `products` are its whole GPUs as (driver's name of the product, bytes of memory) with their count; `lost` the
-    devices that a taint takes out, by key; `cliques` what ComputeDomains name, as far as it is a fabric; `fell_out_of`
-    those in which this node is not ready and another is, `waits_in` those in which none is. `channels` says that it can
-    be in one that Weft makes, `compute_domains` are those that name it.
+    `products` counts its whole GPUs by (the driver's product name, bytes of memory); `parts` counts parts of GPUs;
+    `lost` counts tainted devices by taint key; `cliques` are those that ComputeDomains name and that are a fabric.
+    `fell_out_of` names the ComputeDomains in which this node is not ready and another is, `waits_in` those in which no
+    node is ready. `channels` says that the node can be in a ComputeDomain made by Weft; `compute_domains` are those
+    that name it.
     """
 
     driver: str = ""
@@ -38,7 +39,7 @@ class Reported:
 
     @property
     def gpus(self) -> int:
-        """Whole GPUs that the DRA driver offers."""
+        """Count the whole GPUs that the DRA driver offers."""
         return sum(count for _, count in self.products)
 
 
@@ -46,7 +47,7 @@ NOTHING = Reported()
 
 
 def by_node(reports: Reports) -> Mapping[str, Reported]:
-    """Reports of every node that anybody reports about."""
+    """Group reports by node, for every node that has any."""
     devices: dict[str, list[DeviceReport]] = defaultdict(list)
     channels = {each.node for each in reports.devices if each.driver == CHANNELS and reports.knows_compute_domains}
     for device in _newest(each for each in reports.devices if each.driver != CHANNELS):
@@ -63,7 +64,7 @@ def by_node(reports: Reports) -> Mapping[str, Reported]:
 
 
 def _newest(devices: Iterable[DeviceReport]) -> list[DeviceReport]:
-    """Slices of a pool's newest generation: older ones are about to be deleted."""
+    """Return the ResourceSlices of each pool's newest generation: older ones are about to be deleted."""
     listed = sorted(devices, key=lambda each: (each.node, each.driver, each.pool, each.name))
     newest: dict[tuple[str, str], int] = {}
     for each in listed:
@@ -74,9 +75,9 @@ def _newest(devices: Iterable[DeviceReport]) -> list[DeviceReport]:
 
 @dataclass(frozen=True, slots=True)
 class _Membership:
-    """A node in a ComputeDomain, and whether any of that one's nodes is ready (`up`).
+    """A node in a ComputeDomain, and whether any node of that domain is ready (`up`).
 
-    One that goes away takes its daemons down, which says nothing of the node.
+    A ComputeDomain that is being deleted takes its daemons down, which says nothing about the node.
     """
 
     domain: ComputeDomainReport
@@ -85,7 +86,7 @@ class _Membership:
 
     @property
     def broken(self) -> bool:
-        """Whether the node is not ready in it and should be."""
+        """Whether the node is not ready in its ComputeDomain and should be."""
         return not self.member.ready and not self.domain.terminating
 
 

@@ -1,4 +1,4 @@
-"""What pods do with nodes: what they hold there, where they serve, and which replicas are spread over domains."""
+"""What pods use of nodes: the devices that they hold there, and where one of them is ready."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """Devices that pods hold, by node and resource, and the nodes where one that holds some is ready."""
+    """Devices that pods hold, by node and resource, and the nodes where a pod that holds some is ready."""
 
     held: _Held
     serving: frozenset[str]
 
     def changes_since(self, before: Use) -> set[str]:
-        """Nodes with which pods do something else than before."""
+        """Return the nodes whose use by pods differs from `before`."""
         changed = {name for name, there in self.held.items() if before.held.get(name) != there}
         gone = before.held.keys() - self.held.keys()
         return changed | gone | (self.serving ^ before.serving)
@@ -34,7 +34,7 @@ class Use:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Summed:
-    """The use of all crews together, what each of them has to it, and which crews hold devices of each node."""
+    """The use of all crews together, the part of each crew, and which crews hold devices of each node."""
 
     crews: Crews
     parts: Mapping[str, Use]
@@ -48,7 +48,7 @@ _NOTHING = _Summed({}, {}, {}, Use({}, frozenset()))
 
 
 def use_of(pods: tuple[PodRecord, ...]) -> Use:
-    """Of all pods together.
+    """Sum up the devices that all pods hold, by node.
 
     A pod holds its devices from binding or nomination until it has ended; a terminating one still holds them.
     """
@@ -57,7 +57,7 @@ def use_of(pods: tuple[PodRecord, ...]) -> Use:
 
 
 def _summed(crews: Crews, before: _Summed) -> _Summed:
-    """The sum over all crews; where none of a node's has changed since `before`, it is what it was."""
+    """Sum over all crews; only nodes of crews that changed since `before` are summed again."""
     known = before.crews
     others = [name for name, crew in crews.items() if known.get(name) != crew]
     gone = [name for name in known if name not in crews]
@@ -77,7 +77,7 @@ def _summed(crews: Crews, before: _Summed) -> _Summed:
 def _with_those(
     touched: Iterable[str], parts: Mapping[str, Use], holders: dict[str, tuple[str, ...]], before: Use
 ) -> Use:
-    """The use of all nodes, those that were `touched` summed up anew; who holds nothing is forgotten."""
+    """Return the use of all nodes, with the `touched` ones summed anew; nodes that nobody uses are dropped."""
     held, serving = dict(before.held), set(before.serving)
     for node in touched:
         there = [parts[name] for name in holders[node]]
