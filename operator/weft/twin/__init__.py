@@ -1,1 +1,1 @@
-"""A simulated fabric: engines that behave like vLLM under load, and traffic to drive them."""
+"""A simulated cluster: engines that behave like vLLM under load, traffic, and the loops of the operator itself."""

@@ -1,4 +1,4 @@
-"""What is due when: calls, and looks at engines where somebody may have ended."""
+"""What is due at which time: calls, and checks of engines in which a request may have ended."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ if TYPE_CHECKING:
 
 
 class Agenda:
-    """Heaps by time; of calls that are due together the first that was put down goes first."""
+    """Two heaps ordered by time; of calls that are due at the same time, the one scheduled first runs first."""
 
     __slots__ = ("_order", "calls", "looks")
 
     def __init__(self) -> None:
-        """Nothing is due."""
+        """Start with nothing due."""
         self._order = count()
         self.calls: list[tuple[float, int, Act]] = []
         self.looks: list[tuple[float, int, ServedEngine]] = []
 
     def call(self, at: float, act: Act) -> None:
-        """Call it then, with the time."""
+        """Schedule a call of `act` at a time, which is passed to it."""
         heappush(self.calls, (at, next(self._order), act))
 
     def look(self, served: ServedEngine, at: float) -> None:
-        """Look at an engine then, or before if that was put down already."""
+        """Schedule a check of an engine, unless an earlier one is scheduled already."""
         if at < served.wake:
             served.wake = at
             heappush(self.looks, (at, served.number, served))
 
     def next_call(self) -> None:
-        """Do what is due first."""
+        """Run the call that is due first."""
         at, _, act = heappop(self.calls)
         act(at)
 
     def next_look(self) -> ServedEngine | None:
-        """The engine to look at first; None where it was looked at since."""
+        """Pop the engine that is due for a check; None where an earlier check has replaced this one."""
         at, _, served = heappop(self.looks)
         if served.wake != at:
             return None

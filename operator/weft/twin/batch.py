@@ -1,4 +1,4 @@
-"""The sequences that decode: all get a token in each step, so what they are is a few sums and a heap of their ends."""
+"""The decode batch: every sequence gets one token in each step, so its state is a few sums and a heap of the ends."""
 
 from __future__ import annotations
 
@@ -12,23 +12,24 @@ if TYPE_CHECKING:
 
 
 class Batch:
-    """`size` sequences with so much `context` in all that the next step reads; `steps` are those of the engine so far.
+    """`size` decoding sequences, whose `context` tokens in all the next step reads; `steps` counts the engine's steps.
 
-    A sequence needs another block once in as many steps as a block has tokens: `_growing` counts those that do, by the
-    number of the step within a block. `ends` is a heap of the step that ends a sequence, and of those that left early.
+    A sequence needs one more block once in as many steps as a block has tokens: `_growing` counts the sequences that
+    do, by the number of the step within a block. `ends` is a heap of the steps that end sequences; it may still hold
+    sequences that left early.
     """
 
     __slots__ = ("_block_tokens", "_growing", "context", "ends", "size", "steps")
 
     def __init__(self, block_tokens: int) -> None:
-        """Empty."""
+        """Start with no sequence."""
         self.steps = self.size = self.context = 0
         self._block_tokens = block_tokens
         self._growing = [0] * block_tokens
         self.ends: list[tuple[int, int, Request]] = []
 
     def join(self, request: Request) -> None:
-        """The next step is the first that gives it a token of the batch."""
+        """Add a sequence, which gets its first token of the batch with the next step."""
         context = request.input_tokens + request.made
         request.stage, request.joined = Stage.Decoding, self.steps
         request.grows_at = (self.steps + 1 - context) % self._block_tokens
@@ -38,7 +39,7 @@ class Batch:
         heappush(self.ends, (self.steps + request.output_tokens - request.made, request.turn, request))
 
     def leave(self, request: Request) -> None:
-        """It ended, was cancelled or is preempted; what it has made, and computed, is written on it."""
+        """Remove a sequence that ended, was cancelled or is preempted, and store its generated and computed tokens."""
         request.made += self.steps - request.joined
         request.computed = request.input_tokens + request.made - 1
         self._growing[request.grows_at] -= 1
@@ -46,7 +47,7 @@ class Batch:
         self.context -= request.computed + 1
 
     def ended(self) -> list[Request]:
-        """Those whose last token the last step has made, first come first."""
+        """Pop the sequences that got their last token in the last step, in the order in which they were let in."""
         found, ends = [], self.ends
         while ends and ends[0][0] <= self.steps:
             _, turn, request = heappop(ends)
@@ -55,23 +56,23 @@ class Batch:
         return found
 
     def steps_to_an_end(self) -> int:
-        """Steps until somebody ends."""
+        """Count the steps until the next sequence ends; the batch must not be empty."""
         ends = self.ends
         while ends[0][2].turn != ends[0][1] or ends[0][2].stage is not Stage.Decoding:
             heappop(ends)
         return ends[0][0] - self.steps
 
     def needs(self, request: Request) -> bool:
-        """Whether it needs another block for the next step."""
+        """Whether a sequence needs one more block for the next step."""
         return request.grows_at == self.steps % self._block_tokens
 
     @property
     def next_growth(self) -> int:
-        """Blocks that the next step needs."""
+        """Blocks that the next step needs in all."""
         return self._growing[self.steps % self._block_tokens]
 
     def growth(self, steps: int, after: int = 0) -> int:
-        """Blocks that so many steps need, beginning with the next one or that many after it."""
+        """Count the blocks needed by `steps` steps, beginning `after` steps after the next one."""
         size = self._block_tokens
         whole, rest = divmod(steps, size)
         begin = (self.steps + after) % size
@@ -80,7 +81,7 @@ class Batch:
         return whole * self.size + part
 
     def affordable(self, steps: int, blocks: int) -> int:
-        """How many of the `steps` after the next one so many blocks of KV memory are enough for."""
+        """Count how many of the `steps` steps after the next one fit into `blocks` blocks of KV memory."""
         if not self.size or (steps // self._block_tokens + 1) * self.size <= blocks:
             return steps
         done = min(steps, blocks // self.size * self._block_tokens)

@@ -1,7 +1,7 @@
-"""A simulated cluster: an API server, a scheduler, kubelets, and what happens to nodes. Times are seconds of the trace.
+"""A simulated cluster: an API server, a scheduler, kubelets, and faults of nodes. Times are seconds of the trace.
 
-It holds what the operator reads of a real one, carries the operator's actions out, and tells a listener when engines
-start and end.
+It holds what the operator reads of a real cluster, carries the operator's actions out, and tells a listener when
+engines start and end.
 """
 
 from __future__ import annotations
@@ -30,33 +30,33 @@ if TYPE_CHECKING:
 
 PodAction = CreatePod | ReleasePods | UnroutePod | DeletePod
 BIND_SECONDS = 1.0  # from the release of a pod, or from when its node gets room, until the scheduler has bound it
-DRAIN_LOOK_SECONDS = 2.0  # how often a terminating engine is looked at: when it is empty it ends
-END_SECONDS = 1.0  # a process that has nothing to finish ends so soon after its signal
-SILENT_SECONDS = 40.0  # of its kubelet, until Kubernetes calls a node not ready (--node-monitor-grace-period)
+DRAIN_LOOK_SECONDS = 2.0  # between checks of a terminating engine, which ends once it is empty
+END_SECONDS = 1.0  # from SIGTERM until a process without work has ended
+SILENT_SECONDS = 40.0  # of a silent kubelet until the node is not ready (--node-monitor-grace-period)
 EVICT_SECONDS = 300.0  # from then until its pods are deleted (tolerationSeconds that Kubernetes adds to every pod)
 FALLEN_GPU = "CUDA error: unspecified launch failure: the GPU has fallen off the bus"
 REBOOTED = ContainerFailure("ContainerStatusUnknown", "The container could not be located when the pod was terminated")
 
 
 class Listener(Protocol):
-    """Who is told what becomes of engines, by the first pods of their replicas."""
+    """Is told what happens to engines, each named by the first pod of its replica."""
 
     def started(self, pod: SimulatedPod, now: float) -> None:
-        """It answers."""
+        """The engine answers from now on."""
 
     def unrouted(self, pod: SimulatedPod, now: float) -> None:
-        """No new request reaches it."""
+        """No new request reaches the engine from now on."""
 
     def ended(self, pod: SimulatedPod, now: float, *, silently: bool) -> None:
-        """It answers nothing any more; `silently` says that only its silence tells, as its machine failed."""
+        """The engine answers nothing any more; `silently`: its machine failed, so that only its silence shows."""
 
     def load(self, pod: SimulatedPod) -> int:
-        """Requests inside it."""
+        """Return the number of requests inside the engine."""
         ...
 
 
 class SimulatedCluster:
-    """Nodes and pods; advance it with the clock. `touched` are pools whose pods changed since somebody emptied it."""
+    """Nodes and pods; advance it with the clock. `touched`: UIDs of pools whose pods changed since it was cleared."""
 
     def __init__(
         self,
@@ -66,64 +66,64 @@ class SimulatedCluster:
         seed: int,
         listener: Listener,
     ) -> None:
-        """`pods` are those of others, which stay as they are; `start_of` says how replicas of a pool's UID start."""
+        """`pods` are those of others, which never change; `start_of` gives the start phases of a pool by UID."""
         self._made = {each.name: each for each in nodes}
         self._nodes = dict(self._made)
         self._pods = {each.uid: SimulatedPod(each) for each in pods}
         self._ended: list[SimulatedPod] = []
-        self._created: dict[str, SimulatedPod] = {}  # by UID, of those that quotas are still to count
+        self._created: dict[str, SimulatedPod] = {}  # by UID; quotas count these
         self._quotas: tuple[QuotaRecord, ...] = ()
         self._counted: tuple[QuotaRecord, ...] | None = ()
         self._start_of, self._seed, self._listener = start_of, seed, listener
         self._due: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
         self._order, self._uids = count(), count(1)
-        self._images: dict[tuple[str, str], float] = {}  # (node, image): when it was or will be pulled
-        self._down: dict[str, float] = {}  # machines that failed, and when
+        self._images: dict[tuple[str, str], float] = {}  # (node, image): second at which the image is pulled
+        self._down: dict[str, float] = {}  # failed machines, with the second of the failure
         self._seen: tuple[tuple[NodeRecord, ...], tuple[PodRecord, ...]] | None = None
         self._engines: dict[str, tuple[str, ...]] = {}
         self.touched: set[str] = set()
-        self.revision = 0  # rises with every change that the API server would show
+        self.revision = 0  # rises with every change that a watch would show
 
     # what the operator reads
 
     @property
     def nodes(self) -> tuple[NodeRecord, ...]:
-        """All nodes; the same value while nothing changes."""
+        """All nodes; the same object while nothing changes."""
         return self._shown()[0]
 
     @property
     def pods(self) -> tuple[PodRecord, ...]:
-        """All pods, by name; the same value while nothing changes."""
+        """All pods, by namespace and name; the same object while nothing changes."""
         return self._shown()[1]
 
     @property
     def quotas(self) -> tuple[QuotaRecord, ...]:
-        """ResourceQuotas as their controller counts them; the same value while nothing changes."""
+        """The ResourceQuotas with what the pods use; the same object while nothing changes."""
         if self._counted is None:
             self._counted = counted(self._quotas, self._created.values())
         return self._counted
 
     def engines(self, pool: str) -> tuple[str, ...]:
-        """Names of the first pods of a pool's ready replicas, which metrics are asked of."""
+        """Return the names of the leader pods of a pool's ready replicas, which are scraped for metrics."""
         if pool not in self._engines:
             ready = (pod for pod in self._pods.values() if pod.pool == pool and pod.leads and pod.record.ready)
             self._engines[pool] = tuple(pod.record.name for pod in ready if not pod.record.terminating)
         return self._engines[pool]
 
     def serving(self, pool: str) -> int:
-        """Replicas of a pool whose engines answer, and do not end."""
+        """Count the replicas of a pool whose engine answers and is not terminating."""
         return sum(pod.serves and not pod.record.terminating for pod in self._pods.values() if pod.pool == pool)
 
     def paid(self, pool: str) -> int:
-        """Replicas of a pool that hold GPUs."""
+        """Count the replicas of a pool that hold GPUs."""
         return len({pod.replica for pod in self._pods.values() if pod.pool == pool and pod.runs})
 
     def held(self, pool: str) -> int:
-        """GPUs that a pool's pods hold."""
+        """Count the GPUs that a pool's pods hold."""
         return sum(pod.gpus for pod in self._pods.values() if pod.pool == pool and pod.runs)
 
     def gpu_seconds(self, pool: str, begin: float, end: float) -> float:
-        """Of a pool's pods between two times, each from its binding until it was gone or could not run any more."""
+        """Sum the GPU-seconds of a pool's pods between two times, each from binding until it is gone or dead."""
         held = (pod for pod in (*self._ended, *self._pods.values()) if pod.pool == pool)
         return sum(pod.gpu_seconds(begin, end) for pod in held)
 
@@ -140,27 +140,27 @@ class SimulatedCluster:
 
     @property
     def next_at(self) -> float:
-        """When something happens next by itself."""
+        """When the next scheduled event is due; infinite without one."""
         return self._due[0][0] if self._due else inf
 
     def advance(self, now: float) -> None:
-        """Let everything happen that is due."""
+        """Run every event that is due by `now`."""
         while self._due and self._due[0][0] <= now:
             at, _, happen, what = heappop(self._due)
             happen(*what, at)
 
     def plan(self, faults: Iterable[Fault]) -> None:
-        """Have these happen at their times."""
+        """Schedule faults at their times."""
         for fault in faults:
             self._at(fault.at, self._strike, fault)
 
     def limit(self, quotas: Iterable[QuotaRecord]) -> None:
-        """Admit no pod beyond these; what they have used is used by others."""
+        """Enforce ResourceQuotas from now on; their `used` counts what others use."""
         self._quotas = tuple(sorted(quotas, key=lambda quota: (quota.namespace, quota.name)))
         self._counted = None
 
     def _at(self, moment: float, happen: Callable[..., None], *what: object) -> None:
-        """Have something happen at a time, which comes after its other arguments."""
+        """Schedule a call at a time, which is passed as its last argument."""
         heappush(self._due, (moment, next(self._order), happen, what))
 
     def _changed(self, pool: str) -> None:
@@ -172,7 +172,7 @@ class SimulatedCluster:
     # what the operator writes
 
     def carry_out(self, action: PodAction, now: float) -> None:
-        """What the API server does with a write to a pod; one to a pod that is gone changes nothing."""
+        """Apply a write to pods as the API server would; a write to a pod that is gone changes nothing."""
         match action:
             case CreatePod():
                 self._create(action, now)
@@ -211,10 +211,10 @@ class SimulatedCluster:
             self._listener.unrouted(pod, now)
 
     def _delete(self, pod: SimulatedPod | None, now: float) -> None:
-        """It ends once its engine is empty, at the latest when its grace is over; on a dead machine never."""
+        """Terminate a pod: it ends when its engine is empty or its grace period is over, on a dead machine never."""
         if pod is None or pod.record.terminating:
             return
-        if pod.serves and pod.record.routed:  # endpoints that terminate are chosen no more
+        if pod.serves and pod.record.routed:  # terminating endpoints get no new requests
             self._listener.unrouted(pod, now)
         pod.deleted = now
         pod.change(terminating=True)
@@ -251,7 +251,7 @@ class SimulatedCluster:
     # the scheduler and the kubelets
 
     def _look_again(self, now: float) -> None:
-        """There may be room for what waits."""
+        """Schedule the pods again that did not fit before."""
         for pod in self._ours():
             if pod.waits and pod.record.message:
                 self._at(now + BIND_SECONDS, self._schedule, pod)
@@ -276,7 +276,7 @@ class SimulatedCluster:
         self._start(pod, now)
 
     def _start(self, pod: SimulatedPod, now: float) -> None:
-        """Once the last pod of its replica is bound, all of them get ready together."""
+        """Start pulling the image; once all pods of the replica are bound, they become ready together."""
         whole = [each for each in self._ours() if each.replica == pod.replica]
         drawn = self._start_of(pod.pool).drawn(f"{self._seed}/{pod.record.name.rpartition('-')[0]}")
         image = (pod.pinned or "", pod.image)
@@ -330,7 +330,7 @@ class SimulatedCluster:
         self._at(now + SILENT_SECONDS, self._call_not_ready, name, now)
 
     def _die(self, pod: SimulatedPod, now: float, *, silently: bool) -> None:
-        """Its replica answers nothing any more; the other pods of it hold their GPUs until they are deleted."""
+        """End the engine of the pod's replica; its other pods hold their GPUs until they are deleted."""
         for each in self._ours():
             if each.replica == pod.replica:
                 self._end_engine(each, now, silently=silently)
@@ -349,7 +349,7 @@ class SimulatedCluster:
             self._delete(pod, now)
 
     def _lose_gpu(self, node: NodeRecord, now: float) -> None:
-        """The first running pod there whose GPUs, counted from 0, reach the one that is drawn; it may be a free one."""
+        """Take one GPU of the node away and crash the pod that runs on it; a free GPU may be hit too."""
         name, offered = max(node.allocatable, key=lambda each: each[1], default=("", 0))
         if offered < 1:
             return
@@ -368,7 +368,7 @@ class SimulatedCluster:
         self._changed(pod.pool)
 
     def _recover(self, node: NodeRecord, now: float) -> None:
-        """The machine is back as it was made; what ran on it did not survive, and what was deleted goes."""
+        """Bring a machine back as it was made: pods that ran on it have failed, and terminating ones are gone."""
         failed = self._down.pop(node.name, None)
         self._become(self._made[node.name])
         for pod in self._on(node.name) if failed is not None else ():

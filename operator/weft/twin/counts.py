@@ -1,4 +1,4 @@
-"""What an engine counts, as vLLM counts it."""
+"""Counters and histograms of one engine, counted as vLLM counts them."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ LATENCY_BUCKETS = (
     *(0.3, 0.5, 0.8, 1.0, 1.5, 2.0, 2.5, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0, 50.0, 60.0, 120.0, 240.0, 480.0, 960.0),
     *(1920.0, 7680.0),
 )
-# and of NIXL's transfers (`nixl_xfer_time_seconds` of vLLM 0.33)
+# buckets of NIXL's transfers, in seconds (`nixl_xfer_time_seconds` of vLLM 0.33)
 TRANSFER_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 10.0)
 TOKEN_BUCKETS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000, 200_000)
 
 
 class Histogram:
-    """Counts by bucket, the last one for what is above all bounds, and the sum."""
+    """Counts by bucket (not cumulative), with a last bucket for values above all bounds, and the sum of the values."""
 
     __slots__ = ("bounds", "buckets", "total")
 
     def __init__(self, bounds: Sequence[float]) -> None:
-        """A bucket counts what is at most its bound."""
+        """`bounds` ascend; a bucket counts values that are at most its bound."""
         self.bounds = bounds
         self.buckets = [0] * (len(bounds) + 1)
         self.total = 0.0
 
     def observe(self, value: float, times: int = 1) -> None:
-        """Count a value."""
+        """Count a value so many times."""
         self.buckets[bisect_left(self.bounds, value)] += times
         self.total += value * times
 
     def observe_run(self, line: Line, length: float, steps: int, times: int) -> None:
-        """Count the seconds of so many steps by bucket, each one token longer than the one before, all so many times.
+        """Count the seconds of consecutive steps by bucket, each one token longer than the last, each `times` times.
 
-        They never become shorter, so steps between two of one bucket are in it too. The sum is left to the caller.
+        Steps never become shorter, so all steps between two of one bucket are in it too. The caller adds to the sum.
         """
         low = high = bisect_left(self.bounds, line.at(length))
         if steps > 1:
@@ -64,7 +64,7 @@ class Counts:
     """Counters and histograms of one engine since its start; `answered` and `cancelled` are requests."""
 
     def __init__(self) -> None:
-        """All at zero."""
+        """Start with everything at zero."""
         self.prompt_tokens = self.generated_tokens = 0
         self.prefix_queries = self.prefix_hits = 0
         self.preemptions = self.answered = self.cancelled = 0
@@ -79,12 +79,12 @@ class Counts:
         self.transfer = Histogram(TRANSFER_BUCKETS)
 
     def first_token(self, request: Request) -> None:
-        """A prompt is done for the first time."""
+        """Count a prompt whose first token is out."""
         self.prompt_tokens += request.input_tokens
         self.ttft.observe(request.ttft)
 
     def end(self, request: Request) -> None:
-        """A request has its last token; one loop without calls, for every request comes here."""
+        """Count a request that has its last token; one loop without calls, as every request comes here."""
         self.answered += 1
         tokens = request.input_tokens
         for histogram, value in (

@@ -1,7 +1,8 @@
-"""What the front does with each request: where it goes, when it goes on to decode, and when it is tried again.
+"""What the front does with each request: routing, the hand-over from prefill to decode, and retries.
 
-A request waits at the front while there is no engine. Of a split it goes to a prefill engine for one token, which keeps
-its KV until a decode engine has fetched it: the token that the user sees first is that engine's.
+A request waits at the front while there is no engine. In a split it goes to a prefill engine for one token, and that
+engine keeps the KV until a decode engine has fetched it: the first token that the user sees is that of the decode
+engine.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ if TYPE_CHECKING:
 
 
 class Dispatch:
-    """The front of one stream. `tried` are all tries that came to it, and `retried` those that were not the first."""
+    """The front of one stream. `tried` counts all attempts, `retried` those that were not the first of a request."""
 
     def __init__(self, trace: Trace, pools: tuple[str, ...], options: FrontOptions, agenda: Agenda) -> None:
-        """The first pool is asked first, and the last one answers the user: of a split they are two."""
+        """A request goes to the first of `pools`, and the last one answers the user; a split has two."""
         self.tried = self.retried = 0
         self.ledger = Ledger(trace)
         self._first, self._last = pools[0], pools[-1]
@@ -40,12 +41,12 @@ class Dispatch:
         self._inputs, self._outputs = (array("i", column.tobytes()) for column in (trace.inputs, trace.outputs))
         self._choices = {pool: choice(options.rule) for pool in pools}
         self._backlog: dict[str, deque[Attempt]] = {pool: deque() for pool in pools}
-        self._tries: dict[int, int] = {}  # by row, of those that were tried again
+        self._tries: dict[int, int] = {}  # retries so far, by row
 
     # -------------------------------------------------------------------------------------------------------- engines
 
     def add(self, served: ServedEngine, now: float) -> None:
-        """It may be chosen from now on, and gets what has waited for one."""
+        """Route to an engine from now on, and send it the requests that wait for one."""
         self._choices[served.pool].add(served)
         waiting, self._backlog[served.pool] = self._backlog[served.pool], deque()
         for attempt in waiting:
@@ -53,11 +54,11 @@ class Dispatch:
                 self._send(attempt, served.pool, now)
 
     def remove(self, served: ServedEngine) -> None:
-        """It is chosen no more."""
+        """Route no new request to an engine."""
         self._choices[served.pool].remove(served)
 
     def look(self, served: ServedEngine, now: float) -> None:
-        """Take note of who has ended there by now, and of when that may be again."""
+        """Collect the requests that have ended in an engine by now, and schedule its next check."""
         if served.alive:
             engine = served.engine
             ended = engine.ended_by(now)
@@ -69,38 +70,38 @@ class Dispatch:
             self._agenda.look(served, following)
 
     def hear(self, served: ServedEngine, now: float) -> None:
-        """Take note of who has ended there by now."""
+        """Collect the requests that have ended in an engine by now."""
         ended = served.engine.ended_by(now)
         if ended:
             self._ended(served, ended, now)
 
     def kill(self, served: ServedEngine, now: float) -> None:
-        """Its node dies, which the front does not notice at once."""
+        """Let an engine's node die; the front only notices after `notices_after_seconds`."""
         self.die(served, now)
         self._agenda.call(now + self._options.notices_after_seconds, partial(self.bury, served))
 
     def die(self, served: ServedEngine, now: float) -> None:
-        """Nothing comes from it any more, and KV that it kept cannot be fetched."""
+        """Stop an engine: nothing comes from it any more, and KV that it kept cannot be fetched."""
         served.alive = False
         for attempt in list(served.kept.values()):
             self._withdraw(attempt, now)
             self._lose(attempt, now)
 
     def bury(self, served: ServedEngine, now: float) -> None:
-        """The front has noticed: what is inside is lost."""
+        """Take note that an engine is dead: the requests inside it are lost."""
         self.remove(served)
         inside, served.inside = served.inside, {}
         for attempt in inside.values():
             self._lose(attempt, now)
 
     def waiting(self, pool: str) -> int:
-        """Requests that no engine has yet."""
+        """Count the requests that wait at the front for an engine of a pool."""
         return sum(not attempt.over for attempt in self._backlog[pool])
 
     # -------------------------------------------------------------------------------------------------------- requests
 
     def ask(self, row: int, now: float) -> None:
-        """A client asks, for the first time or again."""
+        """Take a request from a client, for the first time or as a retry."""
         self.tried += 1
         attempt = Attempt(row)
         if not self._patient:
@@ -108,7 +109,7 @@ class Dispatch:
         self._send(attempt, self._first, now)
 
     def _send(self, attempt: Attempt, pool: str, now: float) -> None:
-        """To an engine of a pool, or to those who wait for one."""
+        """Send an attempt to an engine of a pool, or queue it while there is none."""
         rule = self._choices[pool]
         served = rule.choose()
         if served is None:
@@ -126,7 +127,7 @@ class Dispatch:
             self._submit(served, attempt, request, now)
 
     def _request(self, attempt: Attempt, now: float) -> Request:
-        """What an engine is asked for; its clock begins when it is."""
+        """Make the engine's request for an attempt, arriving now."""
         row = attempt.row
         output, hands_over, remote = self._outputs[row], self._first != self._last, attempt.kept is not None
         keeps_kv = hands_over and not remote
@@ -134,7 +135,7 @@ class Dispatch:
         return Request(now, self._inputs[row], 1 if keeps_kv else output, hashes, remote, keeps_kv)
 
     def _submit(self, served: ServedEngine, attempt: Attempt, request: Request, now: float) -> None:
-        """Nobody looks before it can have ended; where KV is handed over, at every event."""
+        """Submit a request; the next check is when it can have ended, or at every event where KV is handed over."""
         engine = served.engine
         engine.submit(request, now)
         least = (request.output_tokens - 1) * served.shortest_step_seconds
@@ -146,7 +147,7 @@ class Dispatch:
     def _ended(self, served: ServedEngine, ended: list[Request], now: float) -> None:
         for request in ended:
             attempt = served.inside.pop(request, None)
-            if attempt is None:  # its client went away during its last step
+            if attempt is None:  # the client cancelled during its last step
                 served.engine.release(request, now)
                 continue
             self._choices[served.pool].left(served)
@@ -158,13 +159,13 @@ class Dispatch:
                 self.ledger.answered(attempt.row, request)
 
     def _release_fetched(self, served: ServedEngine, now: float) -> None:
-        """Prefill engines keep KV until decode has it."""
+        """Release KV at prefill engines once the decode engine has fetched it."""
         fetching = served.fetching
         while fetching and (fetching[0].kept is None or _is_fetched(fetching[0].request)):
             self._release(fetching.popleft(), now)
 
     def _release(self, attempt: Attempt, now: float) -> None:
-        """Nobody needs the KV of its prompt any more."""
+        """Release the KV of an attempt's prompt at the prefill engine that keeps it."""
         if attempt.kept is not None:
             (source, prompt), attempt.kept = attempt.kept, None
             del source.kept[prompt]
@@ -173,7 +174,7 @@ class Dispatch:
                 self._agenda.look(source, source.engine.heeds_at)
 
     def _lose_patience(self, attempt: Attempt, now: float) -> None:
-        """Its client goes away, unless it sees a token by now."""
+        """Cancel an attempt whose client has seen no token by now."""
         if not attempt.over and attempt.served is not None:
             self.look(attempt.served, now)
         if not attempt.over and not attempt.has_a_token:
@@ -181,7 +182,7 @@ class Dispatch:
             self._lose(attempt, now)
 
     def _withdraw(self, attempt: Attempt, now: float) -> None:
-        """Take it from where it is."""
+        """Remove an attempt from the engine that it is in."""
         served, request = attempt.served, attempt.request
         if served is None or request is None:
             return
@@ -192,7 +193,7 @@ class Dispatch:
             self._agenda.look(served, served.engine.heeds_at)
 
     def _lose(self, attempt: Attempt, now: float) -> None:
-        """This try has failed: there is another one, or the request has."""
+        """End an attempt as failed: schedule a retry, or fail the request."""
         attempt.over = True
         self._release(attempt, now)
         row = attempt.row
@@ -206,10 +207,10 @@ class Dispatch:
 
 
 def _is_fetched(request: Request | None) -> bool:
-    """Whether an engine has the KV that it was told to fetch."""
+    """Whether a decode engine has fetched the KV of a request."""
     return request is not None and not request.remote and request.stage is not Stage.Fetching
 
 
 def begun(engines: Iterable[ServedEngine]) -> Iterator[int]:
-    """Rows of requests that have a token already, and more to come."""
+    """Yield the rows of requests that have a token already and are not finished."""
     return (attempt.row for served in engines for attempt in served.inside.values() if attempt.has_a_token)

@@ -1,7 +1,8 @@
 """One simulated engine replica, from event to event: continuous batching with chunked prefill, in whole steps.
 
-What happens in the middle of a step is looked at when it ends. Steps in which the same sequences decode are taken in
-one leap: to the next end, arrival, transfer or shortage of memory. `tests/twin/oracle.py` does the same step by step.
+What happens during a step takes effect when it ends. Consecutive steps in which the same sequences decode are taken in
+one leap: up to the next end, arrival, transfer or shortage of memory. `tests/twin/oracle.py` does the same step by
+step.
 """
 
 from __future__ import annotations
@@ -19,17 +20,17 @@ if TYPE_CHECKING:
 
 
 class SimulatedEngine:
-    """Tell it what comes, in order of time, and advance it; it answers with the requests that have ended."""
+    """Submit requests in order of time and advance the engine; it returns the requests that have ended."""
 
     def __init__(self, speed: EngineSpeed, now: float = 0.0) -> None:
-        """Empty; the first step may begin now."""
+        """Start empty; the first step may begin at `now`."""
         self.speed = speed
         self.counts = Counts()
         self.draining = False
         self._scheduler = Scheduler(speed, self.counts, now)
         self._leaving: list[Request] = []
         self._ended: list[Request] = []
-        self._clock = self._told = now  # where the steps under way began, and the time of the last call
+        self._clock = self._told = now  # when the steps under way began, and the time of the last call
         # Steps under way: how many (0: none), when they end, and whether they are a leap, which may end earlier.
         self._steps, self._end, self._leaps = 0, now, False
         self._line = speed.steps.batch(1)
@@ -37,45 +38,45 @@ class SimulatedEngine:
 
     @property
     def load(self) -> int:
-        """Requests inside, in any state; KV that is kept for a decode engine is none."""
+        """Requests inside, in any state; KV that is kept for a decode engine does not count."""
         return self.running + self.waiting_for_capacity + self.waiting_for_transfer
 
     @property
     def running(self) -> int:
-        """Requests that were let in."""
+        """Requests that are scheduled, as vLLM's `num_requests_running`."""
         return len(self._scheduler.running)
 
     @property
     def waiting_for_capacity(self) -> int:
-        """Requests that wait for a seat or for memory."""
+        """Requests that wait for a place in the batch or for KV memory."""
         return len(self._scheduler.waiting) + len(self._scheduler.fetched)
 
     @property
     def waiting_for_transfer(self) -> int:
-        """Requests whose KV is under way; memory is reserved for it."""
+        """Requests whose KV is being transferred; memory is reserved for it."""
         return self._scheduler.under_way
 
     @property
     def kv_usage(self) -> float:
-        """Part of KV memory that is held, at the time of the last call."""
+        """Fraction of KV memory in use at the time of the last call, 0 to 1."""
         memory = self._scheduler.memory
         done = self._done_by(self._told) if self._leaps else 0
         return memory.usage + (self._scheduler.batch.growth(done, 1) / memory.blocks if done else 0.0)
 
     def holds(self, request: Request) -> bool:
-        """Whether its model takes it, and all of its KV fits into an empty engine, but for the last token's."""
+        """Whether a request fits the model's context, and its KV (except the last token's) an empty engine."""
         tokens, context = request.input_tokens + request.output_tokens, self.speed.context_tokens
         return tokens - 1 <= self._most_tokens and (not context or tokens <= context)
 
     @property
     def heeds_at(self) -> float:
-        """When it does something about what it was told last: when the steps under way end, or at once without any."""
+        """When the last call takes effect: at the end of the steps under way, or at once while none is."""
         return self._end if self._steps else self._told
 
     def next_event(self) -> float:
-        """When the steps under way end, or else the next transfer: before, nobody ends. `inf` if nothing will.
+        """Return when the steps under way end, else the next transfer: no request ends before. `inf` without either.
 
-        It begins what can begin now, so tell it first who comes now.
+        It begins the steps that can begin now, so submit requests of this moment first.
         """
         if not self._steps:
             self._begin()
@@ -85,7 +86,7 @@ class SimulatedEngine:
         return fetching[0][0] if fetching else math.inf
 
     def submit(self, request: Request, now: float) -> None:
-        """A request comes; raises `ValueError` if this engine can never answer it, or takes none any more."""
+        """Take a request; raises `ValueError` if this engine can never answer it, or is draining."""
         if self.draining:
             raise ValueError("a draining engine takes no request")
         if request.input_tokens < 1 or request.output_tokens < 1:
@@ -99,40 +100,40 @@ class SimulatedEngine:
             self._stop_leap(now)
 
     def cancel(self, request: Request, now: float) -> None:
-        """Its client went away: it leaves when the step under way ends, unless it has its last token by then."""
+        """Drop a request when the step under way ends, unless it has its last token by then."""
         self._come_to(now)
         self._leave(request, now)
 
     def release(self, request: Request, now: float) -> None:
-        """The KV that was kept of an answered request has been fetched, or nobody will fetch it."""
+        """Free the kept KV of an answered request: it has been fetched, or nobody will fetch it."""
         self._come_to(now)
         if request.stage is Stage.Kept:
             self._leave(request, now)
 
     def drain(self) -> None:
-        """Take no more requests; it is empty when `load` is 0."""
+        """Accept no more requests; the engine is empty when `load` is 0."""
         self.draining = True
 
     def advance(self, until: float) -> list[Request]:
-        """Do all steps that end by then; who has ended since it was last asked, in order of time."""
+        """Run all steps that end by `until`; returns the requests that have ended since the last call, by time."""
         self._come_to(until)
         if self._leaps:
             self._split_leap(until)
         return self.take_ended()
 
     def ended_by(self, until: float) -> list[Request]:
-        """The same, where a leap goes on in one piece: its tokens are counted when it ends."""
+        """Do as `advance`, but do not split a leap: its tokens are counted only when it ends."""
         self._come_to(until)
         ended, self._ended = self._ended, []
         return ended
 
     def take_ended(self) -> list[Request]:
-        """Requests that have ended since it was last asked, as far as it has come."""
+        """Return the requests that have ended since the last call, without running any step."""
         ended, self._ended = self._ended, []
         return ended
 
     def _come_to(self, now: float) -> None:
-        """Do all steps that end by now, and begin those that begin before; raises `ValueError` for the past."""
+        """Run all steps that end by `now`, and begin those that begin before; raises `ValueError` for the past."""
         if now < self._told:
             raise ValueError(f"it is {self._told} already, and not {now}")
         self._told = now
@@ -152,7 +153,7 @@ class SimulatedEngine:
             self._stop_leap(now)
 
     def _begin(self) -> bool:
-        """Begin what can begin; whether anything can."""
+        """Begin the next steps; returns whether there was anything to do."""
         scheduler = self._scheduler
         if self._leaving:
             for request in self._leaving:
@@ -168,12 +169,12 @@ class SimulatedEngine:
         return self._steps > 0
 
     def _wait(self, now: float) -> None:
-        """Nothing can be done until the next transfer ends, or somebody says something."""
+        """Move the clock to the next transfer or to `now`, as there is nothing to compute before."""
         fetching = self._scheduler.fetching
         self._clock = min(now, fetching[0][0]) if fetching else now
 
     def _begin_prompts(self) -> None:
-        """One step with prompts, and whoever decodes."""
+        """Begin one step with prompt tokens and all decoding sequences."""
         scheduler, table = self._scheduler, self.speed.steps
         batch, seconds = scheduler.batch, table.prompts(scheduler.tokens, scheduler.contexts / scheduler.tokens)
         if batch.size:
@@ -181,7 +182,7 @@ class SimulatedEngine:
         self._steps, self._end, self._leaps = 1, self._clock + seconds, False
 
     def _begin_leap(self) -> None:
-        """As many steps as can be told before one is done: until somebody ends, KV comes or memory is short."""
+        """Begin as many decode steps as are known in advance: until a sequence ends, KV comes or memory is short."""
         scheduler, batch = self._scheduler, self._scheduler.batch
         self._line, context = self.speed.steps.batch(batch.size), batch.context / batch.size
         steps = 1
@@ -192,7 +193,7 @@ class SimulatedEngine:
         self._steps, self._end, self._leaps = steps, self._clock + self._line.run(context, steps), True
 
     def _stop_leap(self, now: float) -> None:
-        """End the leap with the step that is under way now."""
+        """Cut the leap after the step that is under way now."""
         batch = self._scheduler.batch
         context = batch.context / batch.size
         steps = max(1, self._line.within(context, now - self._clock))
@@ -200,7 +201,7 @@ class SimulatedEngine:
             self._steps, self._end = steps, self._clock + self._line.run(context, steps)
 
     def _split_leap(self, until: float) -> None:
-        """Count those steps of a leap that end by then as done; the others go on."""
+        """Finish the steps of a leap that end by `until`; the others go on."""
         batch, steps, end = self._scheduler.batch, self._steps, self._end
         done = self._done_by(until)
         if done:
@@ -210,7 +211,7 @@ class SimulatedEngine:
             self._scheduler.memory.take(batch.next_growth)
 
     def _done_by(self, until: float) -> int:
-        """Steps of a leap that end by then, but for its last one."""
+        """Count the steps of a leap that end by `until`, except its last one."""
         batch = self._scheduler.batch
         context = batch.context / batch.size
         done = min(self._steps - 1, self._line.within(context, until - self._clock))
@@ -219,7 +220,7 @@ class SimulatedEngine:
         return done
 
     def _finish_steps(self) -> None:
-        """The steps under way end: tokens, contexts, memory, and whoever has the first or the last token."""
+        """Finish the steps under way: tokens, contexts, memory, and requests with a first or a last token."""
         scheduler, steps, now = self._scheduler, self._steps, self._end
         batch, done, seated = scheduler.batch, scheduler.done, scheduler.seated
         if batch.size:
@@ -242,7 +243,7 @@ class SimulatedEngine:
                 self._prompt_is_done(request)
 
     def _count_gaps(self, sequences: int) -> None:
-        """Seconds between tokens of those who had one before."""
+        """Count the seconds between tokens, for sequences that had one before."""
         gaps, batch, seconds = self.counts.inter_token, self._scheduler.batch, self._end - self._clock
         if not sequences:
             return
@@ -259,7 +260,7 @@ class SimulatedEngine:
         self._scheduler.seated = []
 
     def _prompt_is_done(self, request: Request) -> None:
-        """It has its first token, or its next one after it was preempted and computed again."""
+        """Give a request its first token, or its next one after it was preempted and recomputed."""
         now, counts = self._clock, self.counts
         counts.generated_tokens += 1
         if request.made:

@@ -1,4 +1,4 @@
-"""Engines of a simulated cluster's replicas: each as fast as it truly is, which may not be what the model says."""
+"""Engines of a simulated cluster's replicas, each as fast as it truly is: that may differ from the modelled speed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Engines:
-    """What the cluster tells of pods, told on to what serves; before second 0 of the trace nobody asks anything."""
+    """Passes the cluster's events of pods on to the stream that each pool serves; seconds before 0 count as 0."""
 
     def __init__(
         self,
@@ -30,18 +30,18 @@ class Engines:
         truth: Callable[[EngineSpeed], EngineSpeed],
         parts: Parts,
     ) -> None:
-        """`serving` is what a pool answers in, and `pool` gives one by UID; `parts` are those of GPUs.
+        """`serving` gives the stream of a pool, None for none; `pool` a pool by UID; `parts` are those of GPUs.
 
-        `truth` is how an engine really is, of which the model says so much.
+        `truth` turns the modelled speed of an engine into its true one.
         """
         self._serving, self._pool, self._catalog, self._truth = serving, pool, catalog, truth
         self._parts = parts
-        self._running: dict[str, Serving] = {}  # by UID of the pod, of the pools that anybody asks
+        self._running: dict[str, Serving] = {}  # by UID of the pod, for pools that serve a stream
         self._modelled: dict[tuple[str, Shape, int, int], EngineSpeed] = {}
         self._true: dict[EngineSpeed, EngineSpeed] = {}
 
     def modelled(self, pool: PoolRecord, plan: Plan, spec: PoolSpec) -> EngineSpeed:
-        """How fast one replica of a plan is by the performance model."""
+        """Return the speed of one replica of a plan by the performance model."""
         asked = plan.prediction
         key = (pool.key.uid, plan.shape, asked.max_batch, asked.kv_tokens)
         if key not in self._modelled:

@@ -1,4 +1,4 @@
-"""`/metrics` of a simulated engine in vLLM's own names, so that Weft reads it like the real thing."""
+"""`/metrics` of a simulated engine under vLLM's own names, so that Weft reads it like a real one."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
 
 
 class EngineMetrics:
-    """The series of one simulated replica, read from what the engine counts whenever they are asked for."""
+    """The series of one simulated replica, read from the engine's counts at each scrape."""
 
     def __init__(self, model: str, engine: SimulatedEngine) -> None:
-        """A registry of its own, labelled as vLLM labels."""
+        """Make a registry for this engine alone, with vLLM's labels."""
         self._engine = engine
         self._labels = {"engine": "0", "model_name": model}
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(self)
 
     def text(self) -> bytes:
-        """The exposition now."""
+        """Return the exposition as of now, in the Prometheus text format."""
         return generate_latest(self._registry)
 
     def collect(self) -> Iterator[Metric]:
-        """Called by the registry."""
+        """Yield the metric families; called by the registry."""
         yield from self._gauges()
         yield from self._counters()
         counts = self._engine.counts

@@ -1,4 +1,4 @@
-"""Policies at work: pools that belong to them, what they see of these, and the counts that they write."""
+"""How a policy sizes pools: mode External, the views that it gets, and the counts that it writes through `/scale`."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 
 def hand_over(operation: SimulatedOperation) -> None:
-    """Give every count to others, through `scaling.mode: External`; each pool keeps the one that it has.
+    """Set `scaling.mode: External` on all pools and splits; each pool keeps its replica count.
 
-    It keeps its shape too: they count replicas of it, and none of them changes it.
+    Each pool of its own keeps its shape too: policies count replicas of it, and none of them changes it.
     """
     for uid, pool in list(operation.pools.items()):
         if pool.split_uid is None and pool.spec is not None:
@@ -41,7 +41,7 @@ def views(
     engines: Engines,
     observations: Mapping[str, PoolObservation],
 ) -> Iterator[PoolView]:
-    """Those of the pools, by UID, that have a plan."""
+    """Yield what a policy sees of the pools with these UIDs; those without a plan are left out."""
     for uid in pools:
         pool = operation.pools[uid]
         view = _view(pool, operation.ready(uid), engines)
@@ -50,7 +50,7 @@ def views(
 
 
 def write(operation: SimulatedOperation, pools: Iterable[str], counts: Mapping[str, int]) -> None:
-    """Through `/scale`, to those of the pools, by UID, whose names have a count."""
+    """Write counts, by name, through `/scale` to the pools with these UIDs; pools without a count keep theirs."""
     for uid in pools:
         name = operation.pools[uid].key.name
         if name in counts:

@@ -1,7 +1,7 @@
-"""All simulated engines of a cluster: one per ready pod, fed by open-loop traffic through an ideal front.
+"""All simulated engines of a live cluster: one per ready leader pod, fed by open-loop traffic through an ideal front.
 
-The front sends each request to the least loaded pod that is routed, as a good router would. A split's request goes to a
-prefill engine first and then, its KV transferred, to a decode engine.
+The front sends each request to the least loaded routed pod, as a good router would. A request of a split goes to a
+prefill engine first and then, after its KV is transferred, to a decode engine.
 """
 
 from __future__ import annotations
@@ -59,14 +59,14 @@ class LiveEngine:
 
 @dataclass(frozen=True, slots=True)
 class _Handed:
-    """Where the KV of a prompt is, for the request that decodes it."""
+    """The prompt whose KV a decode request needs, and the prefill engine that keeps it."""
 
     prompt: Request
     live: LiveEngine
 
 
 class LiveAnswer(NamedTuple):
-    """When an answer was complete (seconds of the clock), and what its user waited for: seconds."""
+    """When an answer was complete (seconds of the clock), and its TTFT and TPOT in seconds."""
 
     ended: float
     ttft: float
@@ -75,7 +75,7 @@ class LiveAnswer(NamedTuple):
 
 @dataclass(slots=True)
 class StreamRecord:
-    """What a stream's users felt lately: answers, and arrivals that found no engine yet."""
+    """What users of a stream experienced lately: answers, and arrivals that found no engine yet."""
 
     answers: deque[LiveAnswer] = field(default_factory=deque)
     backlog: deque[Request] = field(default_factory=deque)
@@ -89,13 +89,13 @@ class StreamRecord:
         return values[min(len(values) - 1, int(len(values) * percent / 100))] if values else None
 
     def forget_before(self, moment: float) -> None:
-        """Keep only recent answers."""
+        """Drop answers that ended before a moment."""
         while self.answers and self.answers[0].ended < moment:
             self.answers.popleft()
 
 
 class SimulatedFleet:
-    """Sync it with the pods that exist, advance it with the clock."""
+    """All engines and streams: `sync` it with the pods that exist, and `advance` it with the clock."""
 
     def __init__(self, streams: Iterable[LiveStream], random: Random) -> None:
         """No engine runs until `sync` names pods."""
@@ -107,7 +107,7 @@ class SimulatedFleet:
         self._handed: dict[Request, _Handed] = {}
 
     def sync(self, pods: Iterable[LivePod]) -> tuple[list[LiveEngine], list[LiveEngine]]:
-        """Make the engines match the pods; answers with those that started and those that ended."""
+        """Make the engines match the pods; returns those that started and those that ended."""
         wanted = {pod.uid: pod for pod in pods}
         ended = [self.engines.pop(uid) for uid in list(self.engines) if uid not in wanted]
         started = []
@@ -144,7 +144,7 @@ class SimulatedFleet:
         record.backlog.append(Request(moment, prompt, output, keeps_kv=stream.decode_pool is not None))
 
     def _place_all(self) -> None:
-        """Everything that waits for an engine, in order of arrival; what finds none waits on."""
+        """Submit the waiting requests in order of arrival; those that find no engine wait on."""
         waiting = [(stream, request) for stream in self.streams for request in self.records[stream.name].backlog]
         for record in self.records.values():
             record.backlog.clear()
@@ -159,7 +159,7 @@ class SimulatedFleet:
                 live.engine.submit(request, max(self._now, request.arrived))
 
     def _refuse(self, stream: LiveStream, request: Request) -> None:
-        """Longer than the engine can hold: its user gets an error at once."""
+        """Refuse a request that is longer than the engine can hold; its user gets an error at once."""
         self.records[stream.name].refused += 1
         handed = self._handed.pop(request, None)
         if handed is not None:
@@ -184,7 +184,7 @@ class SimulatedFleet:
         self.records[stream.name].backlog.append(request)
 
     def _release_fetched(self) -> None:
-        """Prefill engines keep KV until decode has it."""
+        """Release KV at prefill engines once the decode engine has fetched it."""
         for request, handed in self._handed.items():
             if request.stage not in {Stage.Waiting, Stage.Fetching} and handed.prompt.stage is Stage.Kept:
                 handed.live.engine.release(handed.prompt, self._now)

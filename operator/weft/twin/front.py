@@ -1,4 +1,4 @@
-"""How the front chooses an engine for each request, and what clients put up with."""
+"""How the front chooses an engine for each request, and how long clients wait and retry."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class FrontRule(StrEnum):
-    """Which engine gets a request: each in turn, or one of those with the fewest requests inside."""
+    """Which engine gets a request: the next in turn, or one of those with the fewest requests inside."""
 
     RoundRobin = "RoundRobin"
     LeastLoad = "LeastLoad"
@@ -20,11 +20,11 @@ class FrontRule(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FrontOptions:
-    """A client cancels when it has no first token after `patience_seconds`, of each try.
+    """How clients and the front behave. A client cancels a try without a first token after `patience_seconds`.
 
     It tries again up to `retries` times, `retry_after_seconds` after a try was cancelled, refused or lost with its
-    engine. What is inside an engine whose node died, or is sent there, hangs for the `notices_after_seconds` that the
-    front needs to notice: then it is lost.
+    engine. Requests inside an engine whose node died, or sent there, hang for the `notices_after_seconds` that the
+    front needs to notice: then they are lost.
     """
 
     rule: FrontRule = FrontRule.LeastLoad
@@ -34,7 +34,7 @@ class FrontOptions:
     notices_after_seconds: float = 5.0
 
     def __post_init__(self) -> None:
-        """Raises `ValueError` for times that no client can mean."""
+        """Raise `ValueError` for times or counts out of range."""
         if self.patience_seconds <= 0 or self.retry_after_seconds < 0 or self.notices_after_seconds < 0:
             raise ValueError("patience is above 0 seconds, and no other time is below")
         if self.retries < 0:
@@ -42,34 +42,34 @@ class FrontOptions:
 
 
 class Choice(Protocol):
-    """Chooses among the engines of one pool. It is told of every request that an engine was sent, and that left it."""
+    """Chooses among the engines of one pool. It is told of each request that is sent to an engine or leaves it."""
 
     def add(self, served: ServedEngine) -> None:
-        """It may be chosen from now on."""
+        """Let an engine be chosen from now on."""
 
     def remove(self, served: ServedEngine) -> None:
-        """It is chosen no more; nothing happens if it never was."""
+        """Let an engine be chosen no more; does nothing for an unknown one."""
 
     def choose(self) -> ServedEngine | None:
-        """Who gets the next request; None without engines."""
+        """Return the engine for the next request; None without engines."""
 
     def sent(self, served: ServedEngine) -> None:
-        """It has one request more inside."""
+        """Take note that an engine has one more request inside."""
 
     def left(self, served: ServedEngine) -> None:
-        """It has one less."""
+        """Take note that an engine has one request less inside."""
 
 
 def choice(rule: FrontRule) -> Choice:
-    """A rule with no engines yet."""
+    """Make the chooser for a rule, with no engines yet."""
     return LeastLoad() if rule is FrontRule.LeastLoad else RoundRobin()
 
 
 class RoundRobin:
-    """Each in turn, in the order in which they were added."""
+    """Chooses each engine in turn, in the order in which they were added."""
 
     def __init__(self) -> None:
-        """Nobody is there."""
+        """Start without engines."""
         self._turns: list[ServedEngine] = []
         self._next = 0
 
@@ -90,17 +90,17 @@ class RoundRobin:
         return self._turns[self._next - 1]
 
     def sent(self, served: ServedEngine) -> None:
-        """Loads do not matter."""
+        """Do nothing, as loads do not matter."""
 
     def left(self, served: ServedEngine) -> None:
-        """Loads do not matter."""
+        """Do nothing, as loads do not matter."""
 
 
 class LeastLoad:
-    """Engines by how many requests they have inside; of several with the fewest, who has had as many the longest."""
+    """Chooses an engine with the fewest requests inside; of several, the one that has had that load the longest."""
 
     def __init__(self) -> None:
-        """Nobody is there."""
+        """Start without engines."""
         self._levels: list[dict[ServedEngine, None]] = [{}]
         self._lowest = 0  # no engine has fewer
 

@@ -1,4 +1,4 @@
-"""What became of every request of a trace, in columns: records of so many requests would fill the memory."""
+"""What became of every request of a trace, in columns: one record for each would take too much memory."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from weft.twin.request import Request
     from weft.twin.trace import Trace
 
-UNDECIDED_SECONDS = 60.0  # who has waited longer for a first token when the simulation ends has failed
+UNDECIDED_SECONDS = 60.0  # a request without a first token after so long has failed when the simulation ends
 
 
 class Ledger:
-    """Every row of the trace ends once: answered, or failed. The last one to do so did at `ended_at`, if any has."""
+    """Each row of the trace ends once, answered or failed. `ended_at` is when the last did; -infinity before any."""
 
     def __init__(self, trace: Trace) -> None:
-        """Nothing has ended."""
+        """Start with every request of the trace open."""
         self._trace = trace
         self._arrivals = array("d", trace.arrivals.tobytes())
         self._ttft = array("f", [math.inf]) * len(trace)
@@ -40,26 +40,26 @@ class Ledger:
         return not self._open
 
     def answered(self, row: int, request: Request) -> None:
-        """It has its last token; raises `ValueError` if it has ended before."""
+        """Record that a request has its last token; raises `ValueError` if it has ended before."""
         self._end(row, request.last_token_at + request.api_seconds)
         self._ttft[row] = request.first_token_at - self._arrivals[row] + request.api_seconds
         self._tpot[row] = request.tpot if request.made > 1 else math.nan
 
     def failed(self, row: int, now: float) -> None:
-        """Nobody will answer it; raises as `answered` does."""
+        """Record that a request will not be answered; raises `ValueError` if it has ended before."""
         self._end(row, now)
 
     def answers(self, arrived: int, now: float, begun: Iterable[int]) -> Answers:
-        """What became of the first `arrived` rows; one that has waited too long for a first token has failed.
+        """Return the outcome of the first `arrived` rows; one that waited too long for a first token has failed.
 
-        The rest is left out, as are rows in `begun`, which have one: what becomes of them is not known.
+        Other open rows are left out, as are rows in `begun`, which have a first token: their outcome is not known yet.
         """
         kept = np.flatnonzero(self._decided(arrived, now, begun))
         ttft, tpot = (np.array(column, dtype=np.float32)[kept] for column in (self._ttft, self._tpot))
         return Answers(self._trace.arrivals[kept], ttft, tpot)
 
     def unfinished(self, arrived: int, now: float, begun: Iterable[int]) -> NDArray[np.float64]:
-        """When those came that `answers` leaves out."""
+        """Return the arrival times, in seconds, of the rows that `answers` leaves out."""
         found: NDArray[np.float64] = self._trace.arrivals[:arrived][~self._decided(arrived, now, begun)]
         return found
 

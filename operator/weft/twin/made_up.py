@@ -1,4 +1,4 @@
-"""Traces that are made up: a steady rate, a step, a ramp, a day or bursts, by one line such as `step:to=20,at=600`.
+"""Synthetic traces: a steady rate, a step, a ramp, a day or bursts, described by one line: `step:to=20,at=600`.
 
 Arrivals are a Poisson process whose rate follows the shape; lengths are log-normal around their means.
 """
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     Values = Mapping[str, float]
 
 _HOUR, _DAY = 3600.0, 86400.0
-_MOST, _MOST_MEAN_TOKENS = 1e12, 1e8  # of any number, and of those that a resource may declare
+_MOST, _MOST_MEAN_TOKENS = 1e12, 1e8  # largest value of any number, and of mean tokens as in a resource
 _MOST_BURSTS = 100_000
-_CORNERS_OF_A_DAY = 288  # one in five minutes
-_EVERYWHERE = {"seconds": _HOUR, "isl": 1000.0, "osl": 200.0}  # how long it lasts, mean tokens in and out
+_CORNERS_OF_A_DAY = 288  # one every five minutes
+_EVERYWHERE = {"seconds": _HOUR, "isl": 1000.0, "osl": 200.0}  # duration in seconds, mean tokens in and out
 
 
 def _poisson(values: Values) -> Corners:
@@ -45,7 +45,7 @@ def _ramp(values: Values) -> Corners:
 
 
 def _day(values: Values) -> Corners:
-    """A wave with its lowest point at midnight: `peak` is the highest rate over the mean."""
+    """Return a daily wave with its lowest point at midnight: `peak` is the highest rate over the mean."""
     swing = values["peak"] - 1.0
     moments = np.linspace(0.0, values["seconds"], 1 + math.ceil(values["seconds"] / _DAY * _CORNERS_OF_A_DAY))
     rates = values["rate"] * (1.0 - swing * np.cos(2.0 * math.pi * moments / _DAY))
@@ -53,7 +53,7 @@ def _day(values: Values) -> Corners:
 
 
 def _burst(values: Values) -> Corners:
-    """`times` the rate for `lasting` seconds, once in `every` seconds, in the middle of that time."""
+    """Return bursts of `times` the rate for `lasting` seconds, in the middle of each period of `every` seconds."""
     low, high = values["rate"], values["rate"] * values["times"]
     corners, quiet = [(0.0, low)], (values["every"] - values["lasting"]) / 2.0
     for begin in np.arange(quiet, values["seconds"], values["every"]).tolist():
@@ -62,7 +62,7 @@ def _burst(values: Values) -> Corners:
     return (*corners, (max(corners[-1][0], values["seconds"]), low))
 
 
-# What each takes beside `_EVERYWHERE`, with what it is where nobody says: rates in requests a second, times in seconds.
+# Options of each shape beside `_EVERYWHERE`, with their defaults: rates in requests per second, times in seconds.
 SHAPES: dict[str, tuple[Callable[[Values], Corners], Mapping[str, float]]] = {
     "poisson": (_poisson, {"rate": 10.0}),
     "step": (_step, {"from": 0.0, "to": 20.0, "at": 600.0}),
@@ -75,9 +75,9 @@ _MAY_BE_ZERO = {"from", "to", "at", "rate"}
 
 
 def made_up(line: str, seed: int = 0) -> Trace:
-    """The trace that a line describes: `NAME` or `NAME:KEY=NUMBER,...`; the same line and seed are the same trace.
+    """Return the trace of a line `NAME` or `NAME:KEY=NUMBER,...`; the same line and seed give the same trace.
 
-    Raises `TraceError` for a name, a key or a number that cannot be meant.
+    Raises `TraceError` for an unknown name or key, and for a number out of range.
     """
     name, _, wishes = line.partition(":")
     if name not in SHAPES:

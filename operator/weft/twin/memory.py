@@ -1,7 +1,7 @@
 """KV memory of one engine: blocks that belong to one request, and groups of blocks that requests share by their hash.
 
-A group is as many tokens as a hash stands for, and so many whole blocks. One that nobody holds stays until its room is
-needed, the one that was let go first goes first (vLLM's `block_pool`).
+A group holds as many tokens as one hash stands for, in whole blocks. A group that no request holds stays cached until
+its room is needed; the one that was released first is evicted first (vLLM's `block_pool`).
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ if TYPE_CHECKING:
 
 
 class KvMemory:
-    """Counts of blocks. `available` are those that can be taken: unused ones and groups that nobody holds."""
+    """Counts of blocks. `available` ones can be taken: unused blocks, and cached groups that no request holds."""
 
     __slots__ = ("_holders", "_idle", "_span", "_unused", "available", "blocks")
 
     def __init__(self, blocks: int, blocks_of_group: int) -> None:
-        """All free."""
+        """Start with all blocks free."""
         self.blocks = self.available = self._unused = blocks
         self._span = blocks_of_group
-        self._holders: dict[int, int] = {}  # of every group that is cached
-        self._idle: OrderedDict[int, None] = OrderedDict()  # those that nobody holds, the oldest first
+        self._holders: dict[int, int] = {}  # number of holders of each cached group
+        self._idle: OrderedDict[int, None] = OrderedDict()  # cached groups without a holder, the oldest first
 
     @property
     def usage(self) -> float:
-        """Part of all blocks that somebody holds."""
+        """Fraction of all blocks that requests hold, 0 to 1."""
         return 1.0 - self.available / self.blocks
 
     def hits(self, hashes: Sequence[int], most: int) -> int:
-        """How many groups, from the first one on, are cached; at most so many."""
+        """Count the cached groups from the first hash on, until one is missing; at most `most`."""
         found, holders = 0, self._holders
         for name in hashes[:most]:
             if name not in holders:
@@ -40,11 +40,11 @@ class KvMemory:
         return found
 
     def idle_among(self, hashes: Iterable[int]) -> int:
-        """Blocks of those cached groups that nobody holds: holding them takes room."""
+        """Count the blocks of those of these cached groups that no request holds: holding them takes room."""
         return self._span * sum([not self._holders[name] for name in hashes])
 
     def take(self, blocks: int) -> None:
-        """Give blocks to a request, not more than are available; groups are forgotten where nothing is unused."""
+        """Give a request blocks, at most as many as are available; evicts idle groups where no block is unused."""
         self.available -= blocks
         self._unused -= blocks
         while self._unused < 0:
@@ -52,12 +52,12 @@ class KvMemory:
             self._unused += self._span
 
     def give_back(self, blocks: int) -> None:
-        """Blocks of a request that are no longer needed."""
+        """Free blocks of a request."""
         self.available += blocks
         self._unused += blocks
 
     def hold(self, hashes: Sequence[int]) -> None:
-        """Share cached groups."""
+        """Let one more request hold these cached groups."""
         holders, idle = self._holders, self._idle
         for name in hashes:
             if not holders[name]:
@@ -66,7 +66,7 @@ class KvMemory:
             holders[name] += 1
 
     def offer(self, hashes: Sequence[int]) -> list[int]:
-        """Cache groups of blocks that a request has filled, which then holds them; those that were not cached yet."""
+        """Cache groups that a request has filled, and hold those that were not cached before; returns these."""
         holders, taken = self._holders, []
         for name in hashes:
             if name not in holders:
@@ -75,7 +75,7 @@ class KvMemory:
         return taken
 
     def let_go(self, hashes: Sequence[int]) -> None:
-        """Groups that a request held, in order: the end of a prompt is forgotten before its beginning."""
+        """Release groups that a request held, given in order: the end of a prompt is evicted before its beginning."""
         holders, idle = self._holders, self._idle
         for name in reversed(hashes):
             left = holders[name] - 1

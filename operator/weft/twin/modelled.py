@@ -1,4 +1,4 @@
-"""An engine that is as fast as the performance model says of a plan, no more and no less."""
+"""The speed of an engine exactly as the performance model predicts it for a plan."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ if TYPE_CHECKING:
     from weft.domain.spec import PoolSpec
 
 _FIRST_CONTEXT, _FIRST_TOKENS, _FIRST_BATCH = 64, 16, 1
-_FINE, _COARSE = 1.25, 2.0  # from one point to the next: what is nearly straight needs few
-_SEVERAL = 2  # of what costs are told apart: a fixed one, and one for each
+_FINE, _COARSE = 1.25, 2.0  # growth from one point to the next: what is nearly linear needs few points
+_SEVERAL = 2  # sizes needed to tell a fixed cost from one per item
 
 
 def engine_speed(plan: Plan, spec: PoolSpec, catalog: Catalog, part_bytes: int | None = None) -> EngineSpeed:
-    """Speed of one replica of a plan, with as much KV memory as its prediction has.
+    """Return the speed of one replica of a plan, with as much KV memory as its prediction has.
 
-    `part_bytes` is the memory of its device where that is part of a GPU (`weft.twin.parts`): it has that share.
+    `part_bytes` is the memory of its device where that is part of a GPU (`weft.twin.parts`): the engine gets that share
+    of the GPU.
     """
     replica = _replica(plan, spec, catalog, part_bytes)
     ranks, efficiency = plan.shape.data_parallel, replica.efficiency
@@ -37,7 +38,7 @@ def engine_speed(plan: Plan, spec: PoolSpec, catalog: Catalog, part_bytes: int |
     budget = max(max_batch, ranks * int(efficiency.batched_tokens))
     tokens = float(spec.workload.input_tokens)
     first, more = (handed_over_seconds(replica, each) for each in (tokens, 2.0 * tokens))
-    each = (more - first) / tokens / ranks  # every rank has links of its own
+    each = (more - first) / tokens / ranks  # each data-parallel rank has its own links
     return EngineSpeed(
         steps=step_table(replica, max_batch, budget),
         max_batch=max_batch,
@@ -51,7 +52,7 @@ def engine_speed(plan: Plan, spec: PoolSpec, catalog: Catalog, part_bytes: int |
 
 
 def _context_tokens(spec: PoolSpec, architecture: Architecture) -> int:
-    """What the engine takes of a prompt and its answer; 0 where it is told to stretch the model's context."""
+    """Return the longest prompt plus answer that the engine takes; 0 where it stretches the model's context."""
     known = 0 if stretches_context(spec.engine) else architecture.max_context_tokens
     return int(spec.model.max_context_tokens or known)
 
@@ -75,7 +76,7 @@ def _replica(plan: Plan, spec: PoolSpec, catalog: Catalog, part_bytes: int | Non
 
 
 def step_table(replica: ReplicaModel, max_batch: int, batched_tokens: int) -> StepTable:
-    """Times of all steps of a replica with at most so many sequences, and tokens in a step, on all its ranks together.
+    """Tabulate step times of a replica with all its ranks, up to `max_batch` sequences and `batched_tokens` tokens.
 
     Prompts are spread evenly over data-parallel ranks, as sequences are.
     """
@@ -97,7 +98,7 @@ def step_table(replica: ReplicaModel, max_batch: int, batched_tokens: int) -> St
 
 
 def _points(first: int, last: int, growth: float) -> Iterator[int]:
-    """Whole numbers from the first to the last, each so much larger than the one before."""
+    """Yield whole numbers from the first to the last, each larger than the one before by the factor `growth`."""
     point = min(first, last)
     while point < last:
         yield point
@@ -106,10 +107,10 @@ def _points(first: int, last: int, growth: float) -> Iterator[int]:
 
 
 def _prompt_seconds(steps: Stepper, tokens: float, mean_context: float) -> float:
-    """A step of prompt tokens that look back on so many on average.
+    """Return the seconds of a step of prompt tokens whose mean context is `mean_context`.
 
-    Alone a prompt of n tokens looks back on n / 2. Where it is less, several shorter ones share the step: then only
-    attention is less.
+    A single prompt of n tokens has the mean context n / 2. A smaller one means that several shorter prompts share the
+    step: then only the attention takes less.
     """
     if 2.0 * mean_context >= tokens:
         return steps.prefill(tokens, mean_context - tokens / 2.0, 1.0).seconds

@@ -1,8 +1,8 @@
-"""How many replicas the traffic of a trace keeps busy, bin by bin, for who knows it all: a fluid need, with fractions.
+"""The replicas that a trace keeps busy in each bin, known in hindsight: a fluid need, in fractions of a replica.
 
-It is the work of a bin in seconds of one replica, over the bin, from the steps that are true in the simulation:
-- a prompt takes its tokens, without those that a cache which forgets nothing has, in steps of the best size;
-- a token takes its part of a decode step of the largest batch that TPOT, the seats and the KV memory allow.
+The need is the work of a bin in seconds of one replica, over the bin's length, by the simulation's true step times:
+- a prompt takes its tokens, except those that a cache without evictions would have, in steps of the best size;
+- a token takes its share of a decode step of the largest batch that TPOT, the seats and the KV memory allow.
 
 Nothing is lost to queues, to steps that are not full, to uneven routing or to prompts that are computed again, so real
 replicas do at most that much. Work falls into the bin where it is done if answers are as slow as TPOT allows, which
@@ -34,17 +34,17 @@ if TYPE_CHECKING:
 
     Column = NDArray[np.float64]
 
-_CONTEXTS = 200  # points between which the time of a prompt's token is taken as straight
-_HALVINGS = 10  # of the size of a step with prompts, from the largest allowed one
+_CONTEXTS = 200  # points between which the time of a prompt token is interpolated
+_HALVINGS = 10  # step sizes that are tried for prompts, from the largest one down
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Demand:
     """What a trace asks for, as columns with one value for each bin of `bin_seconds`.
 
-    `requests` that arrive and their `inputs` in tokens, of which `computed` are in no cache; `decoded` tokens that are
-    made there after the first one of each answer, the mean `context` in tokens that one of them reads, and what of
-    it no other sequence `held` too.
+    `requests` arrive in the bin with `inputs` prompt tokens, of which `computed` are in no cache; `decoded` counts
+    tokens generated in it after the first one of each answer; `context` is the mean number of tokens that one of them
+    reads, and `held` the part of it that it shares with no other sequence.
     """
 
     bin_seconds: float
@@ -58,10 +58,10 @@ class Demand:
 
 @dataclass(frozen=True, slots=True)
 class Batching:
-    """How decode batches are filled: `tpot_seconds` a token may take, of which prompts on the same replica take none.
+    """How decode batches are filled: a token may take `tpot_seconds`, of which prompts on the same replica take none.
 
-    `interrupted`: they do, each sequence waits while prompts are computed. This is no bound, since bursts of prompts
-    may interrupt fewer, but nearer to what replicas do.
+    With `interrupted` they do: each sequence waits while prompts are computed. This is no bound, since bursts of
+    prompts may interrupt fewer sequences, but nearer to what replicas do.
     """
 
     tpot_seconds: float = math.inf
@@ -69,9 +69,9 @@ class Batching:
 
 
 def demand(trace: Trace, bin_seconds: float, token_seconds: float = 0.0) -> Demand:
-    """Requests and tokens by bin until the last arrival; tokens of an answer are made so many seconds apart.
+    """Sum requests and tokens by bin until the last arrival; an answer's tokens come `token_seconds` apart.
 
-    What is made after the last bin is left out. Raises `ValueError` for bins without length.
+    Tokens generated after the last bin are left out. Raises `ValueError` unless bins have a positive length.
     """
     if bin_seconds <= 0.0:
         raise ValueError("a bin has a length")
@@ -95,12 +95,12 @@ def demand(trace: Trace, bin_seconds: float, token_seconds: float = 0.0) -> Dema
 
 
 def _binned(where: NDArray[np.intp], values: Column, bins: int) -> Column:
-    """Sums by bin."""
+    """Sum values by bin."""
     return np.bincount(where, values, bins).astype(np.float64)
 
 
 def _done_by(edges: Column, begins: Column, lasts: Column, work: Column) -> Column:
-    """Rows of work, as far as done by each of some moments, if each column is done evenly over the time it lasts."""
+    """Return how much of each row of `work` is done by each edge, if work is done evenly while it lasts."""
     at_once = lasts <= 0.0
     pace = np.divide(work, lasts, out=np.zeros_like(work), where=~at_once)
     done = _summed(edges, begins[at_once], work[:, at_once])
@@ -111,14 +111,14 @@ def _done_by(edges: Column, begins: Column, lasts: Column, work: Column) -> Colu
 
 
 def _summed(edges: Column, moments: Column, rows: Column) -> Column:
-    """Sums of each row over what comes before each edge."""
+    """Sum each row over the moments before each edge."""
     order = np.argsort(moments, kind="stable")
     sums = np.cumsum(np.pad(rows[:, order], ((0, 0), (1, 0))), axis=1)
     return np.asarray(sums[:, np.searchsorted(moments[order], edges)])
 
 
 def cached_tokens(trace: Trace) -> Column:
-    """For each prompt the tokens that a cache would have which all replicas share and which forgets nothing."""
+    """Count for each prompt the tokens in a cache that all replicas share and that evicts nothing."""
     if not trace.blocks:
         return np.zeros(len(trace))
     known: set[int] = set()
@@ -132,9 +132,9 @@ def cached_tokens(trace: Trace) -> Column:
 
 
 def answerable(trace: Trace, speeds: Sequence[EngineSpeed]) -> Trace:
-    """The trace, where requests that the engines refuse, as they are too long for them, ask for one token instead.
+    """Return the trace with requests that are too long for the engines replaced by ones of one token in and out.
 
-    `speeds` are those of the engines through which a request goes: all but the last one are asked for one token.
+    `speeds` are those of the engines through which a request goes: all but the last one generate one token.
     """
     kept = ~too_long(trace, speeds)
     if kept.all():
@@ -145,7 +145,7 @@ def answerable(trace: Trace, speeds: Sequence[EngineSpeed]) -> Trace:
 
 
 def too_long(trace: Trace, speeds: Sequence[EngineSpeed]) -> NDArray[np.bool_]:
-    """For each request whether one of the engines through which it goes refuses it for its length."""
+    """Return for each request whether one of the engines that it goes through refuses it for its length."""
     found = np.zeros(len(trace), dtype=np.bool_)
     for place, speed in enumerate(speeds):
         tokens = trace.inputs.astype(np.int64) + (trace.outputs if place == len(speeds) - 1 else 1)
@@ -154,36 +154,36 @@ def too_long(trace: Trace, speeds: Sequence[EngineSpeed]) -> NDArray[np.bool_]:
 
 
 def most_tokens(speed: EngineSpeed) -> float:
-    """What a request may have, prompt and answer together: its model's context, and what fits into an empty engine."""
+    """Return the most tokens of prompt plus answer: by the model's context, and by what fits into an empty engine."""
     return min(speed.context_tokens or math.inf, speed.kv_blocks * speed.block_tokens + 1)
 
 
 def prompt_seconds(trace: Trace, speed: EngineSpeed, bin_seconds: float) -> Column:
-    """Seconds of one replica for the prompts that arrive in each bin."""
+    """Return the seconds of one replica that the prompts arriving in each bin take."""
     where = (trace.arrivals // bin_seconds).astype(np.intp)
     return _binned(where, _each_prompt(trace, speed), int(trace.seconds // bin_seconds) + 1)
 
 
 def _each_prompt(trace: Trace, speed: EngineSpeed) -> Column:
-    """Seconds of one replica for each prompt."""
+    """Return the seconds of one replica that each prompt takes."""
     cached = cached_tokens(trace)
     return (trace.inputs - cached) * _over_contexts((cached + trace.inputs) / 2.0, partial(_token_seconds, speed))
 
 
 def _over_contexts(lengths: Column, seconds: Callable[[float], float]) -> Column:
-    """Seconds at each of many lengths, from those at some of them."""
+    """Interpolate seconds at many lengths from those at a few."""
     contexts = np.geomspace(1.0, max(2.0, float(lengths.max())), _CONTEXTS)
     return np.interp(lengths, contexts, [seconds(context) for context in contexts.tolist()])
 
 
 def _token_seconds(speed: EngineSpeed, context: float) -> float:
-    """Of one prompt token in a step of the best size, whose launch a decode step pays."""
+    """Return the seconds of one prompt token in a step of the best size; a decode step pays for the launch."""
     sizes = {max(1, speed.batched_tokens >> halving) for halving in range(_HALVINGS)}
     return min((speed.steps.prompts(size, context) - speed.steps.launch_seconds) / size for size in sizes)
 
 
 def decode_seconds(wanted: Demand, speed: EngineSpeed, batching: Batching, prompts: Column) -> Column:
-    """Seconds of one replica for the tokens made in each bin, beside so many seconds of `prompts`."""
+    """Return the seconds of one replica for the tokens decoded in each bin, beside `prompts` seconds of prompts."""
     delays = np.divide(prompts, wanted.decoded, out=np.zeros_like(prompts), where=wanted.decoded > 0.0)
     delays *= batching.interrupted
     seconds = np.zeros_like(prompts)
@@ -195,14 +195,14 @@ def decode_seconds(wanted: Demand, speed: EngineSpeed, batching: Batching, promp
 
 
 def _fitting(speed: EngineSpeed, held: float) -> int:
-    """Sequences for which there are seats and memory, at least one."""
+    """Count the sequences for which there are seats and memory, at least one."""
     return max(1, min(speed.max_batch, int(speed.kv_tokens / held)))
 
 
 def _batch(speed: EngineSpeed, context: float, most: int, target: tuple[float, float]) -> int:
-    """The largest batch within a target of TPOT, where prompts delay each token by so much for each sequence.
+    """Return the largest batch that meets `target`: a TPOT, and by how much prompts delay each token per sequence.
 
-    Where even one sequence misses it no count of replicas helps, and it limits nothing.
+    Where even one sequence misses it, no number of replicas helps: then the target limits nothing.
     """
     tpot, delay = target
 
@@ -213,9 +213,9 @@ def _batch(speed: EngineSpeed, context: float, most: int, target: tuple[float, f
 
 
 def attainable(trace: Trace, speed: EngineSpeed, slo: Slo) -> float:
-    """The part of requests that would meet the SLO if each had a replica for itself: no count of replicas reaches more.
+    """Return the fraction of requests that meet the SLO alone on a replica: no number of replicas reaches more.
 
-    Targets are those of the highest percentiles, which each is held against. An answer of one token has no TPOT.
+    Each request is held against the targets of the highest percentiles. An answer of one token has no TPOT.
     """
     tpot = _over_contexts(trace.inputs + trace.outputs / 2.0, speed.steps.batch(1).at)
     in_time = _each_prompt(trace, speed) + speed.request_seconds <= _strictest(slo.ttft)
@@ -225,7 +225,7 @@ def attainable(trace: Trace, speed: EngineSpeed, slo: Slo) -> float:
 def replicas_needed(
     trace: Trace, speed: EngineSpeed, slo: Slo, bin_seconds: float, *, interrupted: bool = False
 ) -> Column:
-    """Replicas that serve prompts and answers, by bin, with fractions; see `Batching` for `interrupted`."""
+    """Return the replicas for prompts and answers together, by bin, with fractions; `interrupted` as in `Batching`."""
     batching = Batching(_strictest(slo.tpot), interrupted)
     wanted, prompts = _wanted(trace, slo, bin_seconds), prompt_seconds(trace, speed, bin_seconds)
     return (prompts + decode_seconds(wanted, speed, batching, prompts)) / bin_seconds
@@ -234,7 +234,7 @@ def replicas_needed(
 def split_needed(
     trace: Trace, prefill: EngineSpeed, decode: EngineSpeed, slo: Slo, bin_seconds: float
 ) -> tuple[Column, Column]:
-    """Replicas of both pools of a split by bin; those that decode also need the links that bring them their KV."""
+    """Return the replicas of both pools of a split by bin; decode also needs enough links to transfer the KV."""
     wanted, prompts = _wanted(trace, slo, bin_seconds), prompt_seconds(trace, prefill, bin_seconds)
     decoding = decode_seconds(wanted, decode, Batching(_strictest(slo.tpot)), np.zeros_like(prompts))
     links = wanted.computed * decode.transfer_seconds_per_token
@@ -242,11 +242,11 @@ def split_needed(
 
 
 def _wanted(trace: Trace, slo: Slo, bin_seconds: float) -> Demand:
-    """As slow as allowed."""
+    """Return the demand if answers come as slowly as the SLO allows."""
     tpot = _strictest(slo.tpot)
     return demand(trace, bin_seconds, tpot if math.isfinite(tpot) else 0.0)
 
 
 def _strictest(targets: tuple[tuple[int, float], ...]) -> float:
-    """Seconds that each request is held against: those of the highest percentile."""
+    """Return the seconds that each request is held against: the target of the highest percentile, or infinity."""
     return targets[-1][1] if targets else math.inf

@@ -1,4 +1,4 @@
-"""What an API server keeps of Services, Deployments, budgets and child pools: applies and patches of plain JSON."""
+"""What an API server keeps of Services, Deployments, PodDisruptionBudgets and child pools, as plain JSON."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ _Name = tuple[str, str, str]  # namespace, kind, name
 
 
 class SimulatedObjects:
-    """Objects by namespace, kind and name. A Deployment's pods are ready at once."""
+    """Objects by namespace, kind and name. A Deployment's pods become ready at once."""
 
     def __init__(self) -> None:
-        """Nothing exists."""
+        """Start without objects."""
         self._found: dict[_Name, ObjectRecord] = {}
         self._made = 0
 
     def of(self, namespace: str) -> tuple[ObjectRecord, ...]:
-        """All of one namespace."""
+        """Return all objects of one namespace."""
         return tuple(each for each in self._found.values() if each.namespace == namespace)
 
     def at(self, namespace: str, kind: str, name: str) -> ObjectRecord | None:
-        """One of them."""
+        """Return one object; None where it does not exist."""
         return self._found.get((namespace, kind, name))
 
     def apply(self, action: ApplyObject) -> ObjectRecord:
-        """The object after a server-side apply, and after its patch where it was there already."""
+        """Apply an object server-side, after its JSON patch where the object exists; returns the result."""
         meta = action.body["metadata"]
         where = (str(meta["namespace"]), str(action.body["kind"]), str(meta["name"]))
         known = self._found.get(where)
@@ -45,11 +45,11 @@ class SimulatedObjects:
         return self._keep(where, body)
 
     def rewrite(self, record: ObjectRecord, body: Json) -> ObjectRecord:
-        """Somebody else's write, such as a count through `/scale`."""
+        """Store the write of another client, such as a count through `/scale`; returns the result."""
         return self._keep((record.namespace, record.kind, record.name), body)
 
     def delete(self, action: DeleteObject) -> None:
-        """Gone, if it is still the same."""
+        """Delete an object, if its UID is still the same."""
         where = (action.namespace, action.kind, action.name)
         known = self._found.get(where)
         if known is not None and known.uid == action.uid:
@@ -70,7 +70,7 @@ class SimulatedObjects:
 
 
 def _merge(known: Json, body: Json) -> None:
-    """Fields of maps one by one; nothing of others goes away."""
+    """Merge fields of maps one by one; fields of others stay."""
     for field, value in body.items():
         if isinstance(value, dict) and isinstance(known.get(field), dict):
             _merge(known[field], value)
@@ -79,7 +79,7 @@ def _merge(known: Json, body: Json) -> None:
 
 
 def _patch(body: Json, operation: Json) -> None:
-    """One operation of a JSON patch on a member of a map."""
+    """Apply one operation of a JSON patch to a member of a map."""
     *parents, last = operation["path"].removeprefix("/").split("/")
     for parent in parents:
         body = body[parent]

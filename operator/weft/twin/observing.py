@@ -1,7 +1,7 @@
-"""What scrapes of simulated engines tell, in the figures of `observe_pool` and without a page in between.
+"""What scrapes of simulated engines tell, as the figures of `observe_pool` but without rendering a page in between.
 
 An engine's page has every series from its start, under the names of the newest vLLM: nothing is missing or renamed. All
-of its counts are finite and never fall, so differences of two scrapes are the growth over a window.
+of its counts are finite and never fall, so the difference of two scrapes is the growth over a window.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _KINDS = (TTFT_BUCKETS, TPOT_BUCKETS, TOKEN_BUCKETS, TRANSFER_BUCKETS)
 _TTFT, _TPOT, _TOKENS, _TRANSFER = ((*bounds, math.inf) for bounds in _KINDS)
 _BOUNDS = (_TTFT, _TPOT, _TOKENS, _TOKENS, _TRANSFER)  # in the order of the fields of `Histograms`
-_SUMS = 10  # numbers before the buckets
+_SUMS = 10  # entries of `Scrape.counts` before the buckets
 _ENDS = tuple(accumulate(map(len, _BOUNDS), initial=_SUMS))
 _IN_TTFT, _IN_TPOT, _IN_INPUTS, *_ = _PARTS = tuple(slice(*pair) for pair in pairwise(_ENDS))
 _SHARES = tuple(percent / 100 for percent in PERCENTILES)
@@ -43,15 +43,15 @@ _SHARES = tuple(percent / 100 for percent in PERCENTILES)
 
 @dataclass(frozen=True, slots=True)
 class Scrape:
-    """One engine at a time: counts since its start, then gauges.
+    """One scrape of one engine: counts since its start, and gauges.
 
-    `counts` are requests ended, prompt tokens looked up in the prefix cache and found, sums of TTFT, TPOT, and tokens
-    of prompts, of answers, and computed of prompts, KV transfers and their seconds, and then buckets of the first four
-    of these sums and of transfers.
+    `counts` are, in order: requests ended, prompt tokens looked up in the prefix cache and those found, the sums of
+    TTFT, of TPOT and of tokens of prompts, of answers and computed of prompts, KV transfers and their seconds, and then
+    the buckets of TTFT, TPOT, prompt tokens, answer tokens and transfers.
     """
 
     at: float
-    counts: NDArray[np.float64]  # in one piece of memory: when it is read again, it has been out of mind for a minute
+    counts: NDArray[np.float64]  # one array: it is cold in the CPU cache when it is read again a minute later
     waiting: int
     waiting_for_kv: int
     running: int
@@ -60,14 +60,14 @@ class Scrape:
 
 @dataclass(frozen=True, slots=True)
 class SeenEngine:
-    """One engine's figures, and how much its counts grew, by which two are not compared."""
+    """Figures of one engine, and how much its counts grew, which is left out of comparisons."""
 
     pod: PodObservation
     grown: NDArray[np.float64] = field(compare=False)
 
 
 def scrape(engine: SimulatedEngine, now: float) -> Scrape:
-    """What an engine that has come to this time tells."""
+    """Scrape an engine that has been advanced to `now`."""
     counts = engine.counts
     ttft, tpot, inputs, outputs = counts.ttft, counts.tpot, counts.inputs, counts.outputs
     copied = [
@@ -82,7 +82,7 @@ def scrape(engine: SimulatedEngine, now: float) -> Scrape:
 
 
 def observe_engine(name: str, first: Scrape, last: Scrape, now: float, start: MeasuredStart | None) -> SeenEngine:
-    """Figures of one engine between two scrapes, as `observe_pod` has them."""
+    """Return figures of one engine between two scrapes, as `observe_pod` computes them."""
     growth = last.counts - first.counts
     grown = growth.tolist()
     ended, _, _, ttft_sum, tpot_sum, inputs_sum, outputs_sum, computed_sum, transfers, transfer_sum = grown[:_SUMS]
@@ -113,7 +113,7 @@ def observe_engine(name: str, first: Scrape, last: Scrape, now: float, start: Me
 
 
 def observe_engines(expected: int, seen: Sequence[SeenEngine], arrived: Arrived, rate: float | None) -> PoolObservation:
-    """Figures of a pool: of so many engines these answered, at so many requests a second."""
+    """Return figures of a pool from those of the `expected` engines that answered, at `rate` requests per second."""
     found, prefix_tokens = Histograms((), (), (), (), ()), (0.0, 0.0)
     if seen:
         grown = np.sum([each.grown for each in seen], axis=0).tolist()
@@ -124,12 +124,12 @@ def observe_engines(expected: int, seen: Sequence[SeenEngine], arrived: Arrived,
 
 
 def percentiles(bounds: Sequence[float], counts: Sequence[float], mean: float | None) -> Percentiles:
-    """As `weft.observe.arithmetic.percentiles` has them, of counts up to each bound that are known to be in order."""
+    """Return percentiles as `weft.observe.arithmetic.percentiles`, of cumulative counts that are known to ascend."""
     return () if mean is None else tuple(zip(PERCENTILES, _values(_SHARES, bounds, counts, mean), strict=True))
 
 
 def _values(shares: Sequence[float], bounds: Sequence[float], counts: Sequence[float], mean: float) -> list[float]:
-    """Those values below which such shares of all lie; one function without calls, for there are millions."""
+    """Return the values at these shares of all counts; one function without calls, as it runs millions of times."""
     total, last, values = counts[-1], len(counts) - 2, []
     in_first, in_all = counts[0] / total, counts[last] / total
     for share in shares:

@@ -1,6 +1,6 @@
-"""The operator of a simulated cluster: its own `decide` and its own `converge`, one after the other, as its loops do.
+"""The operator of a simulated cluster: its real `decide` and `converge`, run in turn as its loops would.
 
-What passes between the two is the status of each resource, of which each of the two owns its part.
+The two communicate through the status of each resource, of which each of them owns its part.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ if TYPE_CHECKING:
     from weft.twin.cluster import SimulatedCluster
 
 Classes = Mapping[str, tuple[int, bool]]  # PriorityClasses by name: their value, and whether they preempt
-MOST_TURNS = 8  # of the operator at one moment: what is left then waits for the next wake-up
+MOST_TURNS = 8  # rounds of the loops at one moment: work that is left then waits for the next wake-up
 POOL = "InferencePool"
 
 
 class SimulatedOperation:
-    """Pools and splits by UID, and the loops around them. Times are seconds of the trace."""
+    """Pools and splits by UID, and the loops that serve them. Times are seconds of the trace."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class SimulatedOperation:
         catalog: Catalog,
         classes: Classes,
     ) -> None:
-        """Nothing is decided yet."""
+        """Start with nothing decided."""
         self._classes = classes
         self.pools = {each.key.uid: self._ranked(each) for each in pools}
         self.splits = {each.key.uid: self._ranked_split(each) for each in splits}
@@ -66,33 +66,33 @@ class SimulatedOperation:
         self._decided: dict[str, tuple[Condition, ...]] = {}
         self._progress: dict[str, PoolProgress | SplitProgress] = {}
         self._memory: dict[str, ScaleMemory] = {}
-        self._stale = {*self.pools, *self.splits}  # what converging has to look at
+        self._stale = {*self.pools, *self.splits}  # UIDs that have to be converged
         self._fabric: tuple[int, Fabric] | None = None
 
-    # for those around it
+    # for callers
 
     def ready(self, uid: str) -> int:
-        """Replicas of a pool that answer, as its status says."""
+        """Return the number of ready replicas in a pool's status."""
         found = self._progress.get(uid)
         return found.ready_replicas if isinstance(found, PoolProgress) else 0
 
     def forget(self) -> None:
-        """As if the process had just started: it knows what statuses say."""
+        """Forget what only the process knows, as after a restart; statuses stay."""
         self._memory = {}
 
     def edit(self, uid: str, spec: PoolSpec) -> None:
-        """Somebody writes a pool that belongs to no split."""
+        """Write the spec of a pool that belongs to no split, as a user would."""
         pool = self.pools[uid]
         self.pools[uid] = changed(pool, spec=spec, generation=pool.generation + 1)
         self._stale.add(uid)
 
     def edit_split(self, split: SplitRecord) -> None:
-        """Somebody writes a split."""
+        """Write a split, as a user would."""
         self.splits[split.key.uid] = changed(split, generation=split.generation + 1)
         self._stale.add(split.key.uid)
 
     def scale(self, uid: str, replicas: int) -> None:
-        """Somebody writes the count of a pool through `/scale`."""
+        """Write the replica count of a pool through `/scale`."""
         pool = self.pools[uid]
         if pool.spec is None or pool.spec.scaling.replicas == replicas:
             return
@@ -106,9 +106,9 @@ class SimulatedOperation:
     # the loops
 
     def turn(self, now: float, observations: Mapping[str, PoolObservation]) -> float | None:
-        """Decide and converge until nothing changes; gives the seconds after which time alone changes an answer.
+        """Decide and converge until nothing changes; returns the seconds after which time alone changes the decision.
 
-        Every write wakes the loops again, so that what follows from it is done at the same moment.
+        Every write wakes the loops again, so that its consequences happen at the same moment.
         """
         wake = None
         for _ in range(MOST_TURNS):
@@ -163,7 +163,7 @@ class SimulatedOperation:
     # converging
 
     def _converge(self, now: float) -> bool:
-        """Look at everything that is stale until nothing is; says whether anything was done."""
+        """Converge everything that is stale until nothing is; returns whether any action was taken."""
         acted = False
         for _ in range(MOST_TURNS):
             stale = self._take_stale()
@@ -174,7 +174,7 @@ class SimulatedOperation:
         return acted
 
     def _take_stale(self) -> list[str]:
-        """Pools first, in their order; whoever waits behind its gates waits for anything."""
+        """Return the stale UIDs, pools first; once any pods changed, pools with gated pods are stale too."""
         touched, self._cluster.touched = self._cluster.touched, set()
         if touched:
             self._stale |= {pod.identity.pool_uid for pod in self._cluster.pods if pod.gated and pod.identity}
@@ -213,7 +213,7 @@ class SimulatedOperation:
         return self._fabric[1]
 
     def _carry_out(self, uid: str, actions: Iterable[Action], now: float) -> bool:
-        """Everything in its order; what was written is looked at again."""
+        """Carry the actions out in order, and converge the resource again if there were any."""
         acted = False
         for action in actions:
             acted = True
@@ -243,7 +243,7 @@ class SimulatedOperation:
         self._stale.add(record.uid)
 
     def _with_config(self, pool: PoolRecord) -> PoolRecord:
-        """A half of a split with the text of the ConfigMap that its model names, which the split has."""
+        """Give a half of a split the config.json of the ConfigMap that its model names, which the split has."""
         split = self.splits.get(pool.split_uid or "")
         if split is None or split.spec is None or pool.spec is None or pool.spec.model.config_map is None:
             return pool
@@ -264,7 +264,7 @@ class SimulatedOperation:
 
 
 def _asks_for_more(old: PoolStatus, new: PoolStatus) -> bool:
-    """Whether a status differs in what converging looks at: live figures and explanations are none of it."""
+    """Whether a status differs in what converging reads: live figures and explanations are not part of it."""
     return any(one is not other and one != other for one, other in zip(_asked(old), _asked(new), strict=True))
 
 
@@ -278,7 +278,7 @@ def _conditions(progress: PoolProgress | SplitProgress | None) -> tuple[Conditio
 
 
 def _alike(old: tuple[Condition, ...], new: tuple[Condition, ...]) -> bool:
-    """Whether what keeps a plan or a place from being is the same: no other condition is converging's concern."""
+    """Whether both have the same false Planned and Placed conditions: converging depends on no other condition."""
     return _refusals(old) == _refusals(new)
 
 

@@ -1,4 +1,4 @@
-"""The fewest GPU-hours for who knows the future: what any policy is measured against.
+"""The fewest GPU-hours with full knowledge of the trace: what any policy is measured against.
 
 Given how many replicas each bin needs (`weft.twin.need`), counts are chosen that cost the least paid time while no more
 than a part of the requests is lost to bins that have too few. A replica is paid while it starts, serves and drains, as
@@ -41,14 +41,14 @@ if TYPE_CHECKING:
 
 _HOUR = 3600.0
 _MOST_PRICES = 64
-_CLOSE = 1e-9  # of a replica, a request or a cost: no difference
+_CLOSE = 1e-9  # replicas, requests or costs this close count as equal
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """The length of a bin, how long replicas start and drain, and the part of requests that is not lost.
+    """Length of a bin, seconds that replicas start and drain, and the fraction of requests that must not be lost.
 
-    To start begins when it is asked for: with what passes until a policy is asked again and its answer is followed.
+    A start begins when it is ordered: it includes the time until a policy is asked again and its answer is followed.
     """
 
     bin_seconds: float
@@ -57,7 +57,7 @@ class Terms:
     attainment: float = 0.99
 
     def __post_init__(self) -> None:
-        """Raises `ValueError` for what cannot be."""
+        """Raise `ValueError` for values out of range."""
         if self.bin_seconds <= 0.0 or min(self.start_up_seconds, self.drain_seconds) < 0.0:
             raise ValueError("bins have a length, and starting and draining take no negative time")
         if not 0.0 <= self.attainment <= 1.0:
@@ -66,7 +66,7 @@ class Terms:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PoolNeed:
-    """A pool of replicas of so many GPUs, at least `least` of them, and the replicas `needed` in each bin."""
+    """A pool whose replicas have `gpus` GPUs each, at least `least` of them, and the replicas `needed` in each bin."""
 
     name: str
     gpus: int
@@ -74,14 +74,14 @@ class PoolNeed:
     least: int = 1
 
     def times(self, slack: float) -> PoolNeed:
-        """With so much more needed."""
+        """Return the pool with its need multiplied by `slack`."""
         return replace(self, needed=slack * self.needed)
 
     def lost(self, requests: Column, counts: Counts, *, by_excess: bool = False) -> Column:
-        """Of the requests that arrive in each bin, those that these counts lose; the last axis are bins.
+        """Return how many of the requests arriving in each bin these counts lose; the last axis are bins.
 
-        A bin with too few loses its requests, and as many in every other one that its work lasts; or only the part of
-        them that is too much (`by_excess`).
+        A bin with too few replicas loses all its requests, and as many again for each further bin that its work lasts;
+        with `by_excess` it loses only the part that exceeds its replicas.
         """
         short = np.maximum(0.0, self.needed - counts)
         if by_excess:
@@ -93,9 +93,9 @@ class PoolNeed:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OracleHours:
-    """GPU-hours of the `counts` of each pool by name and bin, with which the part `lost` of all requests is lost.
+    """GPU-hours of `counts` (by pool and bin), which lose the fraction `lost` of all requests.
 
-    `steps` is what to ask for, and when.
+    `steps` are (seconds, counts to order then by pool).
     """
 
     hours: float
@@ -105,10 +105,10 @@ class OracleHours:
 
 
 def oracle_hours(pools: Sequence[PoolNeed], requests: Column, terms: Terms, slack: float = 1.0) -> OracleHours:
-    """The cheapest counts of pools that serve every request together, with `slack` times what they need.
+    """Find the cheapest counts of pools that serve every request together, with `slack` times what they need.
 
-    `requests` arrive in each bin. One that two pools lose counts as two. Raises `ValueError` unless all have the same
-    bins.
+    `requests` arrive in each bin. A request that two pools lose counts twice. Raises `ValueError` unless all have the
+    same bins.
     """
     allowed = _allowed(pools, requests, terms)
     chosen, _ = _searched([_Program(pool.times(slack), requests, terms) for pool in pools], allowed)
@@ -118,7 +118,7 @@ def oracle_hours(pools: Sequence[PoolNeed], requests: Column, terms: Terms, slac
 
 
 def bound_hours(pools: Sequence[PoolNeed], requests: Column, terms: Terms) -> float:
-    """GPU-hours below which no counts lose as few requests as allowed: each pool may lose as many as if it were alone.
+    """Return GPU-hours below which no counts lose few enough requests; each pool may lose as many as if it were alone.
 
     Raises `ValueError` unless all have the same bins.
     """
@@ -128,7 +128,7 @@ def bound_hours(pools: Sequence[PoolNeed], requests: Column, terms: Terms) -> fl
 
 
 def work_hours(pools: Sequence[PoolNeed], requests: Column, terms: Terms) -> float:
-    """GPU-hours below which the work of as many requests as must not be lost is not done, whenever it is done.
+    """Return GPU-hours below which the work of the requests that must not be lost cannot be done, whenever it is done.
 
     Each pool may lose as many as if it were alone. Raises `ValueError` unless all have the same bins.
     """
@@ -138,10 +138,10 @@ def work_hours(pools: Sequence[PoolNeed], requests: Column, terms: Terms) -> flo
 
 
 def _least_work(needed: Column, requests: Column, allowed: float) -> float:
-    """What is left of the need of all bins, in replicas times bins, where the dearest of the requests are lost.
+    """Return the need of all bins, in replicas times bins, without the most expensive requests that may be lost.
 
-    It is a knapsack of parts, filled by work per request. Work of bins in which nothing arrives is left over from the
-    last one before in which something does.
+    It is a fractional knapsack, filled by work per request. Work of bins in which nothing arrives belongs to the last
+    bin before in which something does.
     """
     arriving = np.flatnonzero(requests)
     if not len(arriving):
@@ -153,21 +153,21 @@ def _least_work(needed: Column, requests: Column, allowed: float) -> float:
 
 
 def _allowed(pools: Sequence[PoolNeed], requests: Column, terms: Terms) -> float:
-    """Requests that may be lost."""
+    """Return how many requests may be lost; raises `ValueError` unless all have the same bins."""
     if not (pools and len(requests)) or any(len(pool.needed) != len(requests) for pool in pools):
         raise ValueError("pools and requests have the same bins, at least one")
     return (1.0 - terms.attainment) * float(requests.sum()) + _CLOSE
 
 
 def schedule(pool: PoolNeed, requests: Column, terms: Terms) -> Counts:
-    """Counts of one pool by bin."""
+    """Return the cheapest counts of one pool by bin."""
     return oracle_hours([pool], requests, terms).counts[pool.name]
 
 
 def timed(counts: dict[str, Counts], terms: Terms) -> Steps:
-    """What to ask for and when, so that as many replicas are ready in each bin: seconds and the counts of all pools.
+    """Return what to order and when, as (seconds, counts of all pools), so that each bin has its replicas ready.
 
-    A replica is asked for so long before as it takes to start, and sent away when it is not needed any more.
+    A replica is ordered as long before as it takes to start, and removed when it is not needed any more.
     """
     bins = max(len(each) for each in counts.values())
     edges = terms.bin_seconds * np.arange(bins)
@@ -185,7 +185,7 @@ def timed(counts: dict[str, Counts], terms: Terms) -> Steps:
 
 
 def paid_seconds(pool: PoolNeed, counts: Counts, terms: Terms) -> float:
-    """GPU-seconds of counts, with what starts and drains within the trace."""
+    """Return the GPU-seconds of counts, with starts and drains within the trace."""
     return _Program(pool, np.zeros(len(counts)), terms).cost(counts)
 
 
@@ -194,19 +194,19 @@ def paid_seconds(pool: PoolNeed, counts: Counts, terms: Terms) -> float:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Choice:
-    """Counts of all programs, GPU-seconds, and requests that are lost."""
+    """Counts of all programs, their GPU-seconds (`cost`), and the requests that they lose."""
 
     counts: tuple[Counts, ...]
     cost: float
     lost: float
 
     def at(self, price: float) -> float:
-        """Cost with what is lost at a price."""
+        """Return the cost where each lost request adds `price` GPU-seconds."""
         return self.cost + price * self.lost
 
 
 class _Program:
-    """Counts of one pool: what they cost and lose in each bin, and what changes cost between bins."""
+    """The optimisation of one pool: what counts cost and lose in each bin, and what changes between bins cost."""
 
     def __init__(self, pool: PoolNeed, requests: Column, terms: Terms, *, by_excess: bool = False) -> None:
         most = max(pool.least, math.ceil(float(pool.needed.max()) - _CLOSE))
@@ -219,7 +219,7 @@ class _Program:
         self._lost = np.ascontiguousarray(self.losses(self._levels[:, None]).T)
 
     def cheapest(self, price: float) -> Counts:
-        """Counts of least cost where each lost request costs so many GPU-seconds."""
+        """Return the counts of least cost where each lost request costs `price` GPU-seconds."""
         ups, downs = (np.outer(each, self._levels) for each in (self._up, self._down))
         best = self._bin_cost * self._levels + price * self._lost
         for at in range(1, len(best)):
@@ -230,7 +230,7 @@ class _Program:
         return self._walked_back(best)
 
     def _walked_back(self, best: Column) -> Counts:
-        """The way to the cheapest end."""
+        """Trace the cheapest path back from its cheapest end."""
         below, (ups, downs) = np.arange(len(self._levels)), (each.tolist() for each in (self._up, self._down))
         places = [int(best[-1].argmin())]
         for at in range(len(best) - 1, 0, -1):
@@ -240,25 +240,25 @@ class _Program:
         return self._levels[places[::-1]]
 
     def changes(self, before: Counts, after: Counts) -> Column:
-        """GPU-seconds of going from counts in the bins before to counts in each bin but the first."""
+        """Return the GPU-seconds of going from counts in one bin to those in the next, for each bin but the first."""
         steps = after - before
         return np.asarray(np.where(steps > 0, self._up[1:] * steps, -self._down[1:] * steps))
 
     def bins(self, counts: Counts) -> Column:
-        """GPU-seconds of serving in each bin."""
+        """Return the GPU-seconds of serving in each bin."""
         return self._bin_cost * counts.astype(np.float64)
 
     def losses(self, counts: Counts) -> Column:
-        """Requests lost in each bin; the last axis are bins."""
+        """Return the requests lost in each bin; the last axis are bins."""
         return self._pool.lost(self._requests, counts, by_excess=self._by_excess)
 
     def cost(self, counts: Counts) -> float:
-        """GPU-seconds of all bins."""
+        """Return the GPU-seconds of all bins."""
         return float(self.bins(counts).sum() + self.changes(counts[:-1], counts[1:]).sum())
 
     @property
     def dearest(self) -> float:
-        """A price at which nothing is lost: more than any counts cost, for the least that can be lost in a bin."""
+        """A price at which nothing is lost: above the cost of any counts, over the least that can be lost in a bin."""
         all_changes = float(self._up.sum() + self._down.sum())
         most = float(self._levels[-1]) * (self._bin_cost * len(self._requests) + all_changes)
         return (1.0 + most) / float(self._lost.min(where=self._lost > 0.0, initial=math.inf))
@@ -275,7 +275,7 @@ def _chosen(programs: Sequence[_Program], counts: tuple[Counts, ...]) -> _Choice
 
 
 def _searched(programs: Sequence[_Program], allowed: float) -> tuple[_Choice, float]:
-    """The cheapest counts that were found to lose no more than allowed, and a bound on their cost."""
+    """Return the cheapest counts found that lose no more than allowed, and a lower bound on their cost."""
     beyond = _priced(programs, 0.0)
     if beyond.lost <= allowed:
         return beyond, beyond.cost
@@ -292,7 +292,7 @@ def _searched(programs: Sequence[_Program], allowed: float) -> tuple[_Choice, fl
 
 
 def _mixed(programs: Sequence[_Program], within: _Choice, beyond: _Choice, allowed: float) -> _Choice:
-    """One choice until some bin and the other from there on, where that is cheaper and loses no more than allowed."""
+    """Return one choice until some bin and the other after it, where that is cheaper and loses no more than allowed."""
     best = within
     for first, then in ((within, beyond), (beyond, within)):
         parts = [_switched(*each) for each in zip(programs, first.counts, then.counts, strict=True)]
@@ -306,7 +306,7 @@ def _mixed(programs: Sequence[_Program], within: _Choice, beyond: _Choice, allow
 
 
 def _switched(program: _Program, first: Counts, then: Counts) -> tuple[Column, Column]:
-    """GPU-seconds and losses for each bin but the last one, if it is the last bin of the first counts."""
+    """Return GPU-seconds and losses for each possible last bin of the first counts, before switching to the others."""
     before, after = program.changes(first[:-1], first[1:]), program.changes(then[:-1], then[1:])
     costs = _joined(program.bins(first), program.bins(then)) + program.changes(first[:-1], then[1:])
     costs += np.cumsum(before) - before + np.sum(after) - np.cumsum(after)
@@ -314,5 +314,5 @@ def _switched(program: _Program, first: Counts, then: Counts) -> tuple[Column, C
 
 
 def _joined(first: Column, then: Column) -> Column:
-    """Sums of the first column up to each place but the last one, and of the other column behind it."""
+    """Sum the first column up to each place but the last one, plus the other column behind it."""
     return np.asarray(np.cumsum(first)[:-1] + np.sum(then) - np.cumsum(then)[:-1])

@@ -1,4 +1,4 @@
-"""Which of the oracle's counts are enough in a simulation, at the least cost: a search in few simulated runs.
+"""A search for the cheapest of the oracle's counts that meet the SLO in a simulation, in few simulated runs.
 
 Counts that are enough in the fluid of `weft.twin.need` may not be so in a simulation, for two reasons, and each has its
 own remedy. Queues and uneven routing ask for more replicas: `slack`. And starts do not all take the median time, the
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MOST_RUNS = 24
-# Of a start, by which it is taken to last longer. First what usually is enough, then the longest: where the first reach
-# nothing, it is more of it that helps.
+# Fractions of a start by which it is taken to last longer. First the one that usually is enough, then the longest, as
+# a longer one helps where the first one does not.
 LATE = (0.25, 1.0, 0.1, 0.5, 0.05, 0.0)
 _LEAST_SLACK, _MOST_SLACK = 0.25, 4.0
 _GROWTH, _PRECISION = 1.25, 0.01
@@ -38,7 +38,7 @@ _GROWTH, _PRECISION = 1.25, 0.01
 
 @dataclass(frozen=True, slots=True)
 class Run(Generic[T]):
-    """The `outcome` of a simulation: its GPU-hours, the part of requests in time, and whether that is `enough`."""
+    """The `outcome` of a simulation: its GPU-hours, the fraction of requests in time, and whether that is `enough`."""
 
     outcome: T
     hours: float
@@ -47,15 +47,15 @@ class Run(Generic[T]):
 
     @property
     def rank(self) -> tuple[bool, float, float]:
-        """Greater is better: to be enough, and then to be cheap; else to be near, and then to be cheap."""
+        """A sort key, the greater the better: enough and cheap, else near to enough and then cheap."""
         return self.enough, 0.0 if self.enough else self.attainment, -self.hours
 
 
 def cheapest_run(plan: Planner, simulate: Callable[[Steps], Run[T]]) -> Run[T]:
-    """The cheapest of the runs that were enough; where none was, the one that is nearest to it.
+    """Return the cheapest run that was enough; if none was, the one that came nearest.
 
-    `plan` answers for a slack and a part of a start by which starts last longer. At least one and at most `MOST_RUNS`
-    are simulated; to order nothing is among them where no plan is enough.
+    `plan` answers for a slack, and for a fraction of a start by which starts last longer. At least one and at most
+    `MOST_RUNS` runs are simulated; where no plan is enough, ordering nothing is one of them.
     """
     search = _Search(plan, simulate)
     for late in LATE:
@@ -66,7 +66,7 @@ def cheapest_run(plan: Planner, simulate: Callable[[Steps], Run[T]]) -> Run[T]:
 
 @dataclass(slots=True)
 class _Search(Generic[T]):
-    """What was simulated so far: which steps were enough, the best run, and its planned hours if it was."""
+    """The simulations so far: which steps were enough, the best run, and its planned hours if it was enough."""
 
     plan: Planner
     simulate: Callable[[Steps], Run[T]]
@@ -76,11 +76,11 @@ class _Search(Generic[T]):
 
     @property
     def spent(self) -> bool:
-        """Whether the last run is left, which is for no orders."""
+        """Whether only the last run is left, which is kept for ordering nothing."""
         return len(self.verdicts) >= MOST_RUNS - 1
 
     def narrow(self, late: float) -> None:
-        """Find the least slack that is enough: between a quarter more and a quarter less, and then by halving."""
+        """Find the least slack that is enough: first in steps of a quarter, up or down, and then by halving."""
         enough = 1.0
         while not self.is_enough(enough, late):
             if enough >= _MOST_SLACK:
@@ -94,7 +94,7 @@ class _Search(Generic[T]):
             too_little, enough = (too_little, middle) if self.is_enough(middle, late) else (middle, enough)
 
     def is_enough(self, slack: float, late: float) -> bool:
-        """Whether no more slack is to be looked at: it is enough, or dearer than what is, or runs are used up."""
+        """Whether to look at no more slack: it is enough, or dearer than a plan that is, or the runs are used up."""
         planned = self.plan(slack, late)
         key = _key(planned.steps)
         if key not in self.verdicts:
@@ -106,7 +106,7 @@ class _Search(Generic[T]):
         return self.verdicts[key]
 
     def simulated(self, steps: Steps) -> Run[T]:
-        """The best run, once these steps are simulated too."""
+        """Simulate these steps, and return the best run so far."""
         run = self.simulate(steps)
         self.verdicts[_key(steps)] = run.enough
         if self.best is None or run.rank > self.best.rank:

@@ -1,4 +1,4 @@
-"""What came out of one simulation: every request, a timeline, and what it cost."""
+"""The outcome of one simulation: every request, a timeline, and the cost."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ class Answers:
 
     @property
     def completed(self) -> NDArray[np.bool_]:
-        """Which have an answer."""
+        """Whether each request has an answer."""
         return np.isfinite(self.ttft)
 
     def within(self, ttft_seconds: float, tpot_seconds: float) -> NDArray[np.bool_]:
-        """Which met both targets; an answer of one token meets any target of TPOT, and a failed request none."""
+        """Whether each request met both targets; a one-token answer meets any TPOT target, a failed request none."""
         in_time = (self.ttft <= ttft_seconds) & (np.isnan(self.tpot) | (self.tpot <= tpot_seconds))
         return in_time & self.completed
 
     def part(self, begin: float, end: float) -> Answers:
-        """Those that arrived in [begin, end) seconds."""
+        """Return the requests that arrived in [begin, end) seconds."""
         kept = slice(*np.searchsorted(self.arrived, [begin, end]))
         return Answers(self.arrived[kept], self.ttft[kept], self.tpot[kept])
 
 
 @dataclass(frozen=True, slots=True)
 class PoolSample:
-    """One pool at one moment. `desired` replicas were wanted, `ready` served, `paid` held GPUs, starting ones too.
+    """One pool at one moment. Replicas: `desired` were wanted, `ready` served, `paid` held GPUs, starting ones too.
 
-    `network_bound` is whether its condition NetworkBound was True, `gpus` are those that its pods held.
+    `network_bound` is whether its condition NetworkBound was True; `gpus` are those that its pods held.
     """
 
     desired: int
@@ -62,20 +62,20 @@ class PoolSample:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """The fleet at `at` seconds since the trace began; `pools` are in the order of `Outcome.pools`."""
+    """The pools at `at` seconds since the trace began, in the order of `Outcome.pools`."""
 
     at: float
     pools: tuple[PoolSample, ...]
 
     @property
     def gpus(self) -> int:
-        """Held by all of them, whatever shape each had then."""
+        """GPUs that all pools held, whatever their shapes were then."""
         return sum(sample.gpus for sample in self.pools)
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A decision with its reason, as an event says it; `pool` is a name, `resource` the UID of what a user wrote."""
+    """A decision with its reason, as in an event; `pool` is a name, `resource` the UID of the user's pool or split."""
 
     at: float
     pool: str
@@ -85,7 +85,7 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """A time, from `at` until `until`, in which a pool had less than it wanted for one reason."""
+    """A period, from `at` until `until`, in which a pool had fewer replicas than it wanted, for one reason."""
 
     at: float
     until: float
@@ -97,8 +97,8 @@ class Shortage:
 class PoolFigures:
     """One pool of the outcome, after the warm-up.
 
-    `gpu_seconds` are those of its replicas from binding to end, starting and draining ones too; `changes` are of the
-    count that was wanted. `cost` is GPU-hours times the accelerator's cost in the catalog.
+    `gpu_seconds` counts its replicas from binding to end, starting and draining ones too; `changes` counts changes of
+    the desired replicas. `cost` is GPU-hours times the accelerator's cost in the catalog.
     """
 
     name: str
@@ -115,11 +115,10 @@ class PoolFigures:
 class Outcome:
     """One policy on one stream of requests, with the pools that serve it.
 
-    The first `warm_up` seconds count for nothing but the timeline.
-
-    `slo` is the user's; `model` and `stream` name what served whom. Of `retried` requests only the last attempt counts,
-    by the clock of the first. `unfinished` are arrivals of requests that had a first token at the end but no last one,
-    or waited for less than a minute: they are not among the answers.
+    The first `warm_up` seconds count only in the timeline. `slo` is the user's; `model` and `stream` name what served
+    whom. Of `retried` requests only the last attempt counts, timed from the first one. `unfinished` are arrival times
+    of requests that at the end had a first token but no last one, or had waited for less than a minute: they are not
+    among the answers.
     """
 
     policy: str
@@ -139,29 +138,29 @@ class Outcome:
 
     @property
     def counted(self) -> Answers:
-        """The requests after the warm-up."""
+        """The requests that arrived after the warm-up."""
         return self.answers.part(self.warm_up, np.inf)
 
     @property
     def came(self) -> NDArray[np.float64]:
-        """When every request arrived, answered or not, in order."""
+        """The arrival times of all requests, answered or not, in order."""
         return np.sort(np.concatenate([self.answers.arrived, self.unfinished]))
 
     @property
     def targets(self) -> tuple[float, float]:
-        """TTFT and TPOT in seconds that each request is held against: those of the highest percentiles."""
+        """The (TTFT, TPOT) in seconds that each request is held against: those of the highest percentiles."""
         ttft, tpot = (kind[-1][1] if kind else np.inf for kind in (self.slo.ttft, self.slo.tpot))
         return float(ttft), float(tpot)
 
     @property
     def attainment(self) -> float:
-        """Fraction of counted requests within both targets; failed ones are not. NaN without requests."""
+        """Fraction of counted requests that met both targets; failed ones did not. NaN without requests."""
         within = self.counted.within(*self.targets)
         return float(within.mean()) if len(within) else float("nan")
 
     @property
     def gpu_hours(self) -> float:
-        """GPU-hours of all pools after the warm-up, of starting and draining replicas too."""
+        """GPU-hours of all pools after the warm-up, with starting and draining replicas."""
         return sum(pool.gpu_seconds for pool in self.pools) / 3600.0
 
     @property

@@ -1,4 +1,4 @@
-"""Parts of GPUs in a simulated cluster: an engine on one has its share of the GPU, as its plan says."""
+"""Parts of GPUs in a simulated cluster: an engine on a part gets its share of the GPU, as its plan says."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 class Parts:
-    """What pools may use of a cluster whose nodes may offer MIG devices, time slices or partitions."""
+    """The devices of a cluster whose nodes may offer MIG devices, time slices or AMD partitions."""
 
     def __init__(self, nodes: tuple[NodeRecord, ...], catalog: Catalog) -> None:
-        """Nodes are as they were made: a failed one comes back as it was."""
+        """`nodes` are those of the start: a failed node comes back as it was then."""
         self._nodes, self._catalog = nodes, catalog
 
     @cached_property
@@ -28,7 +28,7 @@ class Parts:
         return build_fabric(self._nodes, (), self._catalog)
 
     def device_bytes(self, plan: Plan, spec: PoolSpec) -> int | None:
-        """Memory of the device that a plan was made for, the smallest that the pool may use; None of whole GPUs."""
+        """Return the memory of the device that a plan was made for, the smallest allowed one; None for whole GPUs."""
         kinds = suppliers(self._fabric, spec.placement)
         found = next((each for each in kinds if each.accelerator == plan.shape.accelerator), None)
         return found.memory_bytes if found is not None and found.shared else None

@@ -1,4 +1,4 @@
-"""One simulated pod: what the API server shows of it, and what only its scheduler and its kubelet look at."""
+"""One simulated pod: what the API server shows of it, and what only its scheduler and its kubelet know."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 EPOCH = 1_800_000_000.0  # second 0 of a trace, as the cluster's clock shows it
-# Kubernetes' own; that a node does not answer passes by itself.
+# Prefix of Kubernetes' own taints, such as that of a node that does not answer, which pass by themselves.
 _PASSING = "node.kubernetes.io/"
 _SIZES = frozenset({"cpu", "memory"})
 
@@ -25,9 +25,9 @@ _SIZES = frozenset({"cpu", "memory"})
 class SimulatedPod:
     """A pod with the node that it is pinned to; times are seconds of the trace.
 
-    `grace_seconds` are those between its deletion and its end at the latest, of which `stopping_seconds` pass in any
-    case. Between `bound` and `freed` it holds its GPUs. `serves` says that it has an engine that answers, `dead` that
-    nothing in it runs any more, whatever the API server shows. `sized` says that it asks for CPU or memory.
+    It ends at most `grace_seconds` after its deletion, of which `stopping_seconds` (the preStop hook) pass in any case.
+    It holds its GPUs from `bound` until `freed`. `serves`: it has an engine that answers; `dead`: nothing in it runs
+    any more, whatever the API server shows; `sized`: it asks for CPU or memory.
     """
 
     record: PodRecord
@@ -46,7 +46,7 @@ class SimulatedPod:
 
     @classmethod
     def of(cls, body: Json, uid: str, now: float) -> SimulatedPod | None:
-        """A created pod as the operator's own reader sees it; None for one that is not of an engine."""
+        """Read a created pod with the operator's own reader; None for a pod that is not an engine's."""
         record = read_pod({**body, "metadata": {**body["metadata"], "uid": uid}, "status": {"phase": "Pending"}})
         if record is None:
             return None
@@ -66,59 +66,59 @@ class SimulatedPod:
 
     @property
     def uid(self) -> str:
-        """Its UID."""
+        """UID of the pod."""
         return self.record.uid
 
     @property
     def pool(self) -> str:
-        """UID of its pool; empty for a pod of others."""
+        """UID of the pod's pool; empty for a pod of others."""
         return self.record.identity.pool_uid if self.record.identity is not None else ""
 
     @property
     def replica(self) -> tuple[str, int]:
-        """Pool and number of the replica that it is part of."""
+        """The pool's UID and the number of the replica that the pod is part of; -1 for a pod of others."""
         return self.pool, self.record.identity.replica if self.record.identity is not None else -1
 
     @property
     def leads(self) -> bool:
-        """Whether it answers its replica's requests."""
+        """Whether it is the leader, which answers its replica's requests."""
         return self.record.identity is not None and self.record.identity.rank == 0
 
     @property
     def gpus(self) -> int:
-        """GPUs that it asks for; network devices are none."""
+        """Number of GPUs that it requests; network devices do not count."""
         return sum(count for name, count in self.record.requests if name in _accelerators())
 
     @property
     def waits(self) -> bool:
-        """Whether the scheduler looks for its node."""
+        """Whether it waits for the scheduler to bind it."""
         return self.record.unscheduled and not self.record.queued
 
     @property
     def runs(self) -> bool:
-        """Whether it holds a place in which something runs or starts."""
+        """Whether it is bound to its devices and something in it runs or starts."""
         return self.bound is not None and not self.dead and self.record.holds_devices
 
     def gpu_seconds(self, begin: float, end: float) -> float:
-        """For how long it held how many GPUs between two times."""
+        """Return the GPU-seconds for which it held GPUs between two times."""
         if self.bound is None:
             return 0.0
         until = end if self.freed is None else min(end, self.freed)
         return self.gpus * max(0.0, until - max(begin, self.bound))
 
     def change(self, **members: Any) -> None:  # noqa: ANN401 - as `dataclasses.replace`
-        """The API server shows something else."""
+        """Change members of the record that the API server shows."""
         self.record = changed(self.record, **members)
 
 
 @functools.cache
 def _accelerators() -> frozenset[str]:
-    """Extended resources of accelerators."""
+    """Return the extended resources of all accelerators in the catalog."""
     return frozenset(accelerator.resource for accelerator in load().accelerators)
 
 
 def what_keeps_off(pod: SimulatedPod, node: NodeRecord | None, held: dict[str, int]) -> str:
-    """Why the scheduler cannot bind a pod to its node, in its words, or nothing; `held` are devices of others there."""
+    """Return why the scheduler cannot bind a pod, in its words, or nothing; `held`: devices others hold there."""
     if node is None:
         return "node(s) didn't match Pod's node affinity/selector"
     if not node.ready:
@@ -148,7 +148,7 @@ def _tolerates(toleration: Json, taint: Taint) -> bool:
 
 
 def _pinned(spec: Json) -> str | None:
-    """The node that its affinity names; None where another scheduler picks."""
+    """Return the node that the pod's affinity names; None where another scheduler picks."""
     affinity = spec.get("affinity", {}).get("nodeAffinity", {}).get("requiredDuringSchedulingIgnoredDuringExecution")
     terms = affinity["nodeSelectorTerms"] if affinity else ()
     found = [name for term in terms for each in term.get("matchFields", ()) for name in each["values"]]

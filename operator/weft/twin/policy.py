@@ -1,7 +1,7 @@
-"""What a rule that decides counts sees of the simulated fleet, and what it answers.
+"""What a scaling policy sees of the simulated fleet, and what it answers.
 
-Weft's own decision needs no such rule: `decide` sizes pools in mode Auto. Any other policy sizes pools in mode External
-and writes the count through `/scale`, as an HPA does; shapes and places are decided by Weft in both cases.
+Weft itself needs no such policy: `decide` sizes pools in mode Auto. Any other policy sizes pools in mode External and
+writes the count through `/scale`, as an HPA does; Weft decides shapes and placement in both cases.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PoolView:
-    """One pool as a policy may see it.
+    """One pool as a policy sees it.
 
-    `count` is what was last asked for, of which `ready` serve and `starting` do not yet; `least` and `most` bound it.
-    `capacity` is requests per second of one replica within `slo`, and `speed` the steps of one, both as the performance
-    model has them and not as they truly are. `workload` is what the user declared. `observation` is None before
-    anything was measured.
+    `count` was last asked for, of which `ready` replicas serve and `starting` do not yet; `least` and `most` bound it.
+    `capacity` is requests per second of one replica within `slo`, and `speed` its step times: both by the performance
+    model, not as they truly are. `workload` is what the user declared. `observation` is None before anything was
+    measured.
     """
 
     name: str
@@ -44,23 +44,23 @@ class PoolView:
     observation: PoolObservation | None = None
 
     def clamp(self, count: int) -> int:
-        """The nearest allowed count."""
+        """Return the nearest allowed count."""
         return max(self.least, min(self.most, count))
 
 
 class Policy(Protocol):
-    """A rule with whatever memory it keeps. One object decides in one simulation only."""
+    """A rule that sizes pools, with whatever memory it keeps. One object decides in one simulation only."""
 
     @property
     def name(self) -> str:
-        """As `--policy` has it."""
+        """The name for `--policy`."""
         ...
 
     @property
     def every_seconds(self) -> float:
-        """How often it decides."""
+        """Seconds between two decisions."""
         ...
 
     def counts(self, now: float, pools: tuple[PoolView, ...]) -> Mapping[str, int]:
-        """The count wanted of each pool by name; a pool that is not named keeps its count. `now` never goes back."""
+        """Return the wanted count of each pool by name; a pool without one keeps its count. `now` never goes back."""
         ...

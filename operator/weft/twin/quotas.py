@@ -1,4 +1,4 @@
-"""ResourceQuotas of a simulated cluster: what they count of its pods, and which pod they refuse."""
+"""ResourceQuotas of a simulated cluster: what its pods use of them, and which pods they refuse."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 def counted(quotas: Iterable[QuotaRecord], pods: Iterable[SimulatedPod]) -> tuple[QuotaRecord, ...]:
-    """The quotas with these pods beside what they have used without them: counted at once, as no real one is."""
+    """Add what these pods use to each quota's `used`, at once: a real controller lags."""
     created = list(pods)
     return tuple(_with(quota, [pod for pod in created if _counts(quota, pod)]) for quota in quotas)
 
 
 def refuse(quotas: Iterable[QuotaRecord], pods: Iterable[SimulatedPod], asked: SimulatedPod) -> bool:
-    """Whether the API server would not admit another pod beside these."""
+    """Whether a quota makes the API server refuse another pod beside these."""
     concerned = [quota for quota in quotas if _counts(quota, asked)]
     return any(
         used > hard and _takes(limit, asked)

@@ -1,4 +1,4 @@
-"""One request inside an engine, and what an engine writes on it."""
+"""One request inside an engine, with the state that the engine keeps on it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Stage(Enum):
-    """Where a request is. `Fetching` waits for KV that a prefill engine has; `Kept` is answered, its KV not fetched."""
+    """Where a request is. `Fetching`: its KV is on the way from prefill; `Kept`: answered, its KV not fetched yet."""
 
     Waiting = "waiting"
     Fetching = "fetching"
@@ -25,13 +25,13 @@ class Stage(Enum):
 
 @dataclass(slots=True, eq=False)
 class Request:
-    """A prompt, and so many tokens to answer. Times are seconds of the simulation's clock.
+    """A prompt and the number of tokens to generate. Times are seconds of the simulation's clock.
 
-    `hashes` name what groups of tokens the prompt begins with, and the answer after it if they are more: requests with
-    the same ones share KV. `remote`: the KV of the prompt is with a prefill engine and has to be fetched. `keeps_kv`:
-    this is that engine, and keeps the KV until it is released.
+    `hashes` identify successive groups of tokens of the prompt, and then of the answer if there are more: requests with
+    the same ones share KV. `remote`: a prefill engine has the prompt's KV, which has to be fetched. `keeps_kv`: this is
+    the prefill side, which keeps the KV until it is released.
 
-    The rest is written by the engine. It is one mutable record for speed: a day has more than a million of them.
+    The engine writes the rest. It is one mutable record for speed: a day has more than a million of them.
     """
 
     arrived: float
@@ -46,23 +46,23 @@ class Request:
     last_token_at: float = -1.0
     cached_tokens: int = 0
     preemptions: int = 0
-    made: int = 0  # tokens of the answer; while it decodes, those from before it joined the batch
-    computed: int = 0  # tokens whose KV has room; not kept up to date while it decodes
-    turn: int = -1  # its place in the order in which requests were let in
-    joined: int = 0  # step with which it joined the batch
-    grows_at: int = 0  # of the steps of a block, the one in which it needs another block
-    hashed: int = 0  # groups that were offered to the prefix cache
-    api_seconds: float = 0.0  # beside its steps: every token of it is so much later than the engine has it
-    shared: list[int] = field(default_factory=list)  # groups of the prefix cache that it holds
+    made: int = 0  # generated tokens; while it decodes, those before it joined the batch
+    computed: int = 0  # tokens with KV in memory; not updated while it decodes
+    turn: int = -1  # its place in the order of admission
+    joined: int = 0  # number of the step with which it joined the batch
+    grows_at: int = 0  # step modulo block size at which it needs another block
+    hashed: int = 0  # number of groups offered to the prefix cache
+    api_seconds: float = 0.0  # API server and tokeniser: delays all of its tokens
+    shared: list[int] = field(default_factory=list)  # hashes of the prefix-cache groups that it holds
 
     @property
     def queue(self) -> float:
-        """Seconds until it was let in."""
+        """Seconds from arrival until it was first scheduled."""
         return self.scheduled_at - self.arrived
 
     @property
     def ttft(self) -> float:
-        """Seconds until its first token."""
+        """Seconds from arrival until its first token."""
         return self.first_token_at - self.arrived + self.api_seconds
 
     @property
@@ -73,5 +73,5 @@ class Request:
 
     @property
     def latency(self) -> float:
-        """Seconds until its last token."""
+        """Seconds from arrival until its last token."""
         return self.last_token_at - self.arrived + self.api_seconds

@@ -1,9 +1,9 @@
-"""Who gets what in the next step of an engine: vLLM's rules (`v1/core/sched/scheduler.py`), first come first served.
+"""Which requests an engine's next step computes: vLLM's rules (`v1/core/sched/scheduler.py`), first come first served.
 
-Whoever runs goes first, in the order in which they were let in; then whoever waits, as long as tokens, seats and memory
-last, the whole prompt has to fit. Where memory is short, the last one let in is preempted: it goes back to the front of
-those who wait, is computed again, and nobody is let in in that step. A remote prompt has its memory reserved while its
-KV is under way, and goes first once it has come.
+Running requests go first, in the order of their admission; then waiting ones, as long as tokens, seats and memory last,
+and only if the whole prompt fits. Where memory is short, the last one admitted is preempted: it goes back to the head
+of the queue and is computed again, and that step admits no request. A remote prompt has its memory reserved while its
+KV is transferred, and goes first once the KV has come.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 
 class Scheduler:
-    """The requests of one engine, and after `plan` what the next step has of them.
+    """The requests of one engine, and after `plan` what the next step computes.
 
-    `tokens` of prompts and the `contexts` that they read in all, `done` the prompts that end with it, `seated` those
-    whose KV came and who get their first token. `held_back`: those who wait cannot be let in, whoever comes behind
-    them. `untested`: somebody was preempted, and nobody asked whether others can be let in.
+    `tokens` counts its prompt tokens and `contexts` the sum of the contexts that they read; `done` are prompts that end
+    with it, `seated` requests whose KV came and who get their first token. `held_back`: waiting requests cannot be
+    admitted, whatever comes behind them. `untested`: after a preemption nobody checked whether waiting requests fit.
     """
 
     def __init__(self, speed: EngineSpeed, counts: Counts, now: float) -> None:
-        """Nobody is there."""
+        """Start without requests."""
         self._counts = counts
         self._speed = speed
         self._block, self._group = speed.block_tokens, speed.group_tokens
@@ -38,24 +38,24 @@ class Scheduler:
         self.memory = KvMemory(speed.kv_blocks, self._span)
         self.waiting: deque[Request] = deque()
         self.fetched: deque[Request] = deque()
-        self.fetching: deque[tuple[float, Request, float]] = deque()  # with when each comes, and when it was sent for
-        self.under_way = 0  # of those that are fetched, without those that were cancelled
-        self.running: dict[int, Request] = {}  # by turn: the last one is the youngest
+        self.fetching: deque[tuple[float, Request, float]] = deque()  # (KV comes at, request, asked at)
+        self.under_way = 0  # requests in `fetching` that were not cancelled
+        self.running: dict[int, Request] = {}  # by turn: the last one was admitted last
         self.tokens, self.contexts = 0, 0.0
         self.done: list[Request] = []
         self.seated: list[Request] = []
         self.held_back = self.untested = False
-        self._prompt: Request | None = None  # goes on in the next step; always the youngest
+        self._prompt: Request | None = None  # continues in the next step; always the last one admitted
         self._turns = 0
         self._link_free_at = now
 
     @property
     def is_empty(self) -> bool:
-        """Whether time alone changes nothing here."""
+        """Whether no request is running, waiting or in transfer."""
         return not (self.running or self.waiting or self.fetching or self.fetched)
 
     def plan(self, now: float) -> None:
-        """Decide a step that begins now, and take the memory for it."""
+        """Plan the step that begins at `now`, and take the memory for it."""
         self.tokens, self.contexts, self.held_back, self.untested = 0, 0.0, False, False
         if self.fetching:
             self._receive(now)
@@ -68,7 +68,7 @@ class Scheduler:
     # --------------------------------------------------------------------------------------------------- who runs
 
     def _go_on(self, now: float) -> bool:
-        """Memory and tokens for those who run; whether somebody had to be preempted for it."""
+        """Take memory and tokens for running requests; returns whether any had to be preempted."""
         memory, batch = self.memory, self.batch
         preempted = False
         needed = batch.next_growth
@@ -98,7 +98,7 @@ class Scheduler:
         self.waiting.appendleft(request)
 
     def _compute(self, request: Request, room: int) -> int:
-        """As many tokens of a prompt as there is room for in the step; 0 if memory does not last."""
+        """Plan as many tokens of a prompt as fit into `room`, and return how many; 0 if memory is short."""
         begin, total = request.computed, request.input_tokens + request.made
         end = min(total, begin + room)
         blocks = (-begin // self._block) - (-end // self._block)
@@ -144,13 +144,13 @@ class Scheduler:
             request.scheduled_at = now
 
     def _seat(self, request: Request, now: float) -> None:
-        """Its KV is there: its first token comes with the next step, for which it has memory."""
+        """Admit a request whose KV has come: the next step, for which it has memory, gives its first token."""
         self._run(request, now)
         self.batch.join(request)
         self.seated.append(request)
 
     def _reserve(self, request: Request) -> bool:
-        """Share what the prefix cache has of a prompt, if memory lasts for all of it."""
+        """Hold what the prefix cache has of a prompt; returns False if memory is too short for all of it."""
         total, hashes, memory = request.input_tokens + request.made, request.hashes, self.memory
         hits = memory.hits(hashes, (total - 1) // self._group) if hashes else 0
         needed = -(-total // self._block) - hits * self._span
@@ -171,11 +171,11 @@ class Scheduler:
         return True
 
     def _left(self, prompt: Request) -> int:
-        """Blocks that a prompt still needs: KV that is under way must not take them."""
+        """Count the blocks that a prompt still needs, which KV under way must not take."""
         return (-prompt.computed // self._block) - (-(prompt.input_tokens + prompt.made) // self._block)
 
     def _fetch(self, request: Request, now: float) -> None:
-        """Reserve its memory and send for its KV; from then on it is a request like others."""
+        """Reserve memory for a request's KV and start its transfer; from then on it is like any other request."""
         tokens, speed = request.input_tokens - request.computed, self._speed
         self.memory.take((-request.computed // self._block) - (-request.input_tokens // self._block))
         self._link_free_at = max(now, self._link_free_at) + tokens * speed.transfer_seconds_per_token
@@ -184,7 +184,7 @@ class Scheduler:
         self.under_way += 1
 
     def _receive(self, now: float) -> None:
-        """KV that has come by now."""
+        """Move the requests whose KV has come by now to `fetched`."""
         while self.fetching and self.fetching[0][0] <= now:
             comes, request, since = self.fetching.popleft()
             self._counts.transfer.observe(comes - since)
@@ -199,7 +199,7 @@ class Scheduler:
     # --------------------------------------------------------------------------------------------------- who leaves
 
     def end(self, request: Request) -> None:
-        """It has its last token; KV that a decode engine will fetch stays."""
+        """End a request that has its last token; KV that a decode engine will fetch stays."""
         self._stop(request)
         if request.keeps_kv:
             request.stage = Stage.Kept
@@ -208,7 +208,7 @@ class Scheduler:
             request.stage = Stage.Answered
 
     def leave(self, request: Request) -> None:
-        """It was cancelled, or its kept KV is no longer wanted. Nothing happens to one that has left before."""
+        """Remove a cancelled request, or free kept KV; does nothing for a request that has left before."""
         stage = request.stage
         if stage in {Stage.Answered, Stage.Cancelled}:
             return
@@ -233,7 +233,7 @@ class Scheduler:
         self._free(request)
 
     def _stop(self, request: Request) -> None:
-        """It runs no longer; its memory is still held."""
+        """Take a request out of the running ones; it still holds its memory."""
         if request.stage is Stage.Decoding:
             self.batch.leave(request)
         elif request is self._prompt:
@@ -241,7 +241,7 @@ class Scheduler:
         del self.running[request.turn]
 
     def _free(self, request: Request) -> None:
-        """Give its memory back; what others may share stays in the prefix cache as long as nobody needs the room."""
+        """Free a request's memory; what others may share stays cached until its room is needed."""
         if request.hashes and request.stage is not Stage.Cancelled:
             self._offer(request)
         self.memory.give_back(-(-request.computed // self._block) - self._span * len(request.shared))
@@ -251,7 +251,7 @@ class Scheduler:
         request.computed = request.hashed = 0
 
     def _offer(self, request: Request) -> None:
-        """Cache whole groups that it has computed; one that somebody else has cached stays its own."""
+        """Cache the whole groups that a request has computed; of a group cached already it keeps its own copy."""
         whole = request.computed // self._group
         if request.hashed < whole and request.hashed < len(request.hashes):
             request.shared += self.memory.offer(request.hashes[request.hashed : whole])

@@ -1,7 +1,7 @@
-"""Scrapes of simulated engines: when they succeed, what they keep, and what the operator knows by them.
+"""Scrapes of simulated engines: when they succeed, what they keep, and what the operator learns from them.
 
-An engine's page is never written: what it would tell is copied from what the engine counts, and windows are differences
-of such copies. They are as long as those of `DirectSource`, and mean what `observe_pool` reads in them.
+No page is rendered: a scrape copies the engine's counts, and a window is the difference of two copies. Windows are as
+long as those of `DirectSource`, and mean what `observe_pool` reads in them.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ if TYPE_CHECKING:
 
 
 class Taken(Protocol):
-    """Something that was scraped at a time."""
+    """Anything that is scraped at some time."""
 
     @property
     def at(self) -> float:
-        """Seconds."""
+        """Time of the scrape in seconds."""
 
 
 T = TypeVar("T", bound=Taken)
-_POOLS = 2  # that a stream goes through
+_POOLS = 2  # most pools that a stream goes through
 
 
 @dataclass(frozen=True, slots=True)
 class ScrapeOptions:
-    """All engines and the front are scraped together at multiples of the interval, known `delay_seconds` later.
+    """When scrapes happen: all engines and the front together at multiples of `interval_seconds`.
 
-    Rates are over the last `window_seconds`. Nobody answers in `gaps`, each [from, to), and `lost_share` of all scrapes
-    of single engines fail.
+    Results are known `delay_seconds` later, and rates are over the last `window_seconds`. No scrape succeeds in `gaps`,
+    each [from, to) in seconds, and `lost_share` of all scrapes of single engines fail.
     """
 
     interval_seconds: float = 15.0
@@ -51,7 +51,7 @@ class ScrapeOptions:
     lost_share: float = 0.0
 
     def __post_init__(self) -> None:
-        """Raises `ValueError` where nothing could ever be observed."""
+        """Raise `ValueError` for options with which nothing could ever be observed."""
         if self.interval_seconds <= 0 or self.delay_seconds < 0 or not 0 <= self.lost_share <= 1:
             raise ValueError("an interval is above 0 seconds, a delay not below, and a share from 0 to 1")
         if self.window_seconds < self.interval_seconds:
@@ -60,7 +60,7 @@ class ScrapeOptions:
 
 @dataclass(frozen=True, slots=True)
 class Tries:
-    """What the front has counted up to a scrape."""
+    """How many attempts the front has counted up to a scrape."""
 
     at: float
     count: int
@@ -68,7 +68,7 @@ class Tries:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """An observation as it was made at a time, of these engines by these scrapes, and until when it holds."""
+    """A pool's observation: when it was made, from which engines and newest scrape, and until when it holds."""
 
     at: float
     engines: tuple[str, ...]
@@ -79,7 +79,7 @@ class _Known:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """Of so many engines these were seen and these heard, so long ago; what arrived, and the rate that all answered."""
+    """The input of an observation: engines expected, with figures, and heard (with ages); arrivals; the total rate."""
 
     expected: int
     engines: tuple[SeenEngine, ...]
@@ -89,10 +89,10 @@ class _Seen:
 
 
 class Scrapes:
-    """The last scrapes of every engine, and of the front."""
+    """The recent scrapes of every engine and of the front."""
 
     def __init__(self, options: ScrapeOptions, seed: int) -> None:
-        """Nothing was scraped."""
+        """Start without any scrape."""
         self._options = options
         self._random = Random(seed)
         self._rings: defaultdict[str, deque[Scrape]] = defaultdict(deque)
@@ -102,31 +102,31 @@ class Scrapes:
         self._idle: LastAnswers[_Seen, PoolObservation] = LastAnswers(_POOLS)
 
     def in_gap(self, now: float) -> bool:
-        """Whether nobody answers."""
+        """Whether no scrape succeeds at this time."""
         return any(begin <= now < end for begin, end in self._options.gaps)
 
     def loses_one(self) -> bool:
-        """Whether the next scrape of an engine fails."""
+        """Draw whether the next scrape of a single engine fails."""
         return self._options.lost_share > 0.0 and self._random.random() < self._options.lost_share
 
     def take(self, name: str, served: ServedEngine, now: float) -> None:
-        """What an engine tells."""
+        """Scrape an engine."""
         self._starts[name] = served.start
         self._keep(self._rings[name], scrape(served.engine, now))
 
     def count_tries(self, count: int, now: float) -> None:
-        """What the front tells, as vllm-router counts it: every request of a client, whether or not it is sent on."""
+        """Scrape the front, which like vllm-router counts every request of a client, sent on or not."""
         self._keep(self._tries, Tries(now, count))
 
     def forget(self, name: str) -> None:
-        """An engine is gone."""
+        """Drop the scrapes of an engine that is gone."""
         self._rings.pop(name, None)
         self._starts.pop(name, None)
 
     def observe(self, pool: str, engines: tuple[str, ...], now: float) -> PoolObservation | None:
-        """What is known now of these engines; None before the first scrape is known.
+        """Return what is known of a pool's engines by now; None before the first scrape is known.
 
-        Where nothing new is known, it is the same again, and older.
+        Where no newer scrape is known, it is the last observation with a greater age.
         """
         tries = self._window(self._tries, now)
         if not tries:
@@ -157,20 +157,20 @@ class Scrapes:
         return _Known(now, engines, tries[-1].at, holds_until, observation)
 
     def _added_up(self, pool: str, seen: _Seen) -> PoolObservation:
-        """The last observation again while nobody asks and nothing of what is seen changes."""
+        """Return the last observation again while no count grows and nothing that is seen changes."""
         if any(each.grown.any() for each in seen.engines):
             return _added_up(seen)
         return self._idle.ask(pool, seen, _added_up)
 
     def _window(self, ring: deque[T], now: float) -> list[T]:
-        """The scrapes that are known, from the window of the newest one."""
+        """Return the scrapes known by now that are in the window before the newest of them."""
         latest = now - self._options.delay_seconds
         known = [taken for taken in ring if taken.at <= latest]
         earliest = known[-1].at - self._options.window_seconds if known else latest
         return [taken for taken in known if taken.at >= earliest]
 
     def _keep(self, ring: deque[T], taken: T) -> None:
-        """Add one, and let go of what no window of a fresh scrape has."""
+        """Add a scrape, and drop those that no window of a fresh scrape can contain."""
         options = self._options
         ring.append(taken)
         while ring[0].at < taken.at - options.delay_seconds - STALE_SECONDS - options.window_seconds:
@@ -183,7 +183,7 @@ def _added_up(seen: _Seen) -> PoolObservation:
 
 
 def _rate_of_all(windows: list[list[Scrape]]) -> float | None:
-    """Requests per second that all answered, over the time for which all were seen, as `observe_pool` has it."""
+    """Return requests per second of all engines, over the time in which all were seen, as `observe_pool` does."""
     seconds = common_seconds([window[-1].at - window[0].at for window in windows])
     return sum(_rate(window, seconds) for window in windows) if windows else None
 
@@ -196,7 +196,7 @@ def _rate(window: list[Scrape], seconds: float | None) -> float:
 
 
 def _arrived(tries: list[Tries], now: float) -> Arrived:
-    """From the newest scrape of the front on that is old enough for a rate of arrivals."""
+    """Return the arrivals since the newest scrape of the front that is old enough for a rate."""
     last = tries[-1]
     older = [taken for taken in tries if taken.at <= last.at - ARRIVAL_SECONDS]
     first = older[-1] if older else tries[0]

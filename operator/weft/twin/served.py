@@ -1,4 +1,4 @@
-"""One engine as the front knows it, and one try of a request."""
+"""An engine as the front knows it, and one attempt at a request."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
 
 class Attempt:
-    """One try of the request in `row` of the trace, until it is `over`: answered, given up or lost.
+    """One attempt at the request in `row` of the trace, until it is `over`: answered, given up or lost.
 
-    `served` has `request` inside; without one it waits at the front. `kept` is who keeps the KV of its prompt, and the
-    prompt there, until the KV is fetched.
+    The engine `served` has `request` inside; without an engine the attempt waits at the front. `kept` is the prefill
+    engine that keeps the KV of its prompt, with the request there, until the KV is fetched.
     """
 
     __slots__ = ("kept", "over", "request", "row", "served")
 
     def __init__(self, row: int) -> None:
-        """It comes to the front."""
+        """Start an attempt that has no engine yet."""
         self.row = row
         self.over = False
         self.served: ServedEngine | None = None
@@ -33,16 +33,16 @@ class Attempt:
 
     @property
     def has_a_token(self) -> bool:
-        """Whether its user sees one: that of a prefill engine comes with the first of decode."""
+        """Whether the user has seen a token: a prefill engine's token only comes with the first one of decode."""
         request = self.request
         return request is not None and request.first_token_at >= 0.0 and not request.keeps_kv
 
 
 class ServedEngine:
-    """An engine with what the front has sent there, in order, and has not seen end; `alive` until its node dies.
+    """An engine with the attempts sent to it, in order, that the front has not seen end; `alive` until its node dies.
 
-    `kept` are prompts here whose KV is still to be fetched, and `fetching` tries that decode here and have yet to fetch
-    it, in order. Before `wake` nobody ends here, so it need not be looked at. `number` tells it from others.
+    `kept` are prompts here whose KV is still to be fetched, and `fetching` attempts that decode here and have yet to
+    fetch theirs, in order. No request ends here before `wake`, so the engine is not checked before. `number` is unique.
     """
 
     __slots__ = (
@@ -51,7 +51,7 @@ class ServedEngine:
     )
 
     def __init__(self, pool: str, speed: EngineSpeed, now: float, number: int) -> None:
-        """Empty."""
+        """Start an engine without requests."""
         self.pool, self.number = pool, number
         self.engine = SimulatedEngine(speed, now)
         self.shortest_step_seconds = speed.steps.batch(1).at(1.0)

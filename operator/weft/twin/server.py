@@ -23,7 +23,7 @@ class EngineServers:
         self._runners: dict[str, web.AppRunner] = {}
 
     async def start(self, live: LiveEngine) -> None:
-        """Serve one engine; raises OSError when its address cannot be bound."""
+        """Serve one engine; raises `OSError` when its address cannot be bound."""
         application = web.Application()
         application.router.add_get("/metrics", _metrics_of(live))
         application.router.add_get("/health", _healthy)
@@ -33,13 +33,13 @@ class EngineServers:
         self._runners[live.pod.uid] = runner
 
     async def stop(self, uid: str) -> None:
-        """Stop serving one engine; unknown ones are fine."""
+        """Stop serving the engine of a pod; does nothing for an unknown UID."""
         runner = self._runners.pop(uid, None)
         if runner is not None:
             await runner.cleanup()
 
     async def stop_all(self) -> None:
-        """Stop everything."""
+        """Stop serving all engines."""
         for uid in list(self._runners):
             await self.stop(uid)
 

@@ -1,7 +1,7 @@
-"""Everything between a trace and what is measured: a front, engines that come and go, scrapes, and who was answered.
+"""Serves one stream of requests: a front, engines that come and go, their scrapes, and the answers.
 
-It goes from event to event in order of time: arrivals, looks at engines where somebody may have ended, and calls: for
-scrapes, retries, and clients that lose patience.
+It goes from event to event in order of time: arrivals, checks of engines in which a request may have ended, and
+scheduled calls for scrapes, retries and clients that lose patience.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Which pool serves a stream of requests; of a split its prefill pool, and `decode_pool` where decoding happens."""
+    """Which pools serve a stream: `pool`, which for a split is the prefill pool, and `decode_pool` for a split only."""
 
     stream: str
     pool: str
@@ -43,13 +43,13 @@ class Route:
 
     @property
     def pools(self) -> tuple[str, ...]:
-        """The pools that serve it, in the order in which a request goes through them."""
+        """The pools of the stream, in the order in which a request goes through them."""
         return (self.pool,) if self.decode_pool is None else (self.pool, self.decode_pool)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stream:
-    """Requests, and the pools that serve them."""
+    """A trace of requests, and the pools that serve them."""
 
     trace: Trace
     route: Route
@@ -58,11 +58,11 @@ class Stream:
 class Serving:
     """One stream of requests, its front and its engines. Times are seconds since the trace began, and never go back.
 
-    What is done at a time is done after all traffic up to then.
+    A change at some time comes after all traffic up to then.
     """
 
     def __init__(self, trace: Trace, route: Route, front: FrontOptions, scrapes: ScrapeOptions, seed: int) -> None:
-        """No engine is there; the same seed and the same calls have the same outcome."""
+        """Start without engines; the same seed and the same calls give the same outcome."""
         self._trace = trace
         self._agenda = Agenda()
         self._front = Dispatch(trace, route.pools, front, self._agenda)
@@ -71,16 +71,16 @@ class Serving:
         self._engines: dict[str, ServedEngine] = {}
         self._started = 0
         self._arrivals = array("d", trace.arrivals.tobytes())
-        self._row, self._arrival = 0, self._arrivals[0] if len(trace) else math.inf  # the next one
+        self._row, self._arrival = 0, self._arrivals[0] if len(trace) else math.inf  # the next arrival
         self._now = -math.inf
 
     @property
     def retried(self) -> int:
-        """Tries that were not the first one of their request."""
+        """Attempts that were not the first one of their request."""
         return self._front.retried
 
     def start(self, engine: str, pool: str, speed: EngineSpeed, now: float, start: MeasuredStart | None = None) -> None:
-        """An engine is ready and routed from now on, and gets what has waited at the front.
+        """Add an engine that is ready and routed from now on; it gets the requests that wait at the front.
 
         Raises `ValueError` for a name that is taken, and `KeyError` for a pool that does not serve this stream.
         """
@@ -96,12 +96,12 @@ class Serving:
         self._engines[engine] = served
 
     def unroute(self, engine: str, now: float) -> None:
-        """The front chooses it no more; what is inside goes on."""
+        """Route no new request to an engine; requests inside go on."""
         self.advance(now)
         self._front.remove(self._engines[engine])
 
     def end(self, engine: str, now: float) -> None:
-        """It is gone, and the front knows: what is still inside is lost now."""
+        """Remove an engine, with the knowledge of the front: requests still inside are lost now."""
         self.advance(now)
         served = self._engines.pop(engine)
         self._scrapes.forget(engine)
@@ -109,12 +109,12 @@ class Serving:
         self._front.bury(served, now)
 
     def kill(self, engine: str, now: float) -> None:
-        """Its node died: nothing comes from it any more, and the front sends requests there until it notices."""
+        """Let an engine's node die: nothing comes from it, and the front still routes to it until it notices."""
         self.advance(now)
         self._front.kill(self._engines[engine], now)
 
     def load(self, engine: str) -> int:
-        """Requests inside, and prompts whose KV is still to be fetched; 0 for one that is dead or gone."""
+        """Count the requests inside an engine, and prompts whose KV is still to be fetched; 0 if it is dead or gone."""
         served = self._engines.get(engine)
         if served is None or not served.alive:
             return 0
@@ -122,7 +122,7 @@ class Serving:
         return served.engine.load + len(served.kept)
 
     def advance(self, until: float) -> None:
-        """Let traffic arrive and engines work; raises `ValueError` for the past."""
+        """Run all traffic and engines up to a time; raises `ValueError` for a time in the past."""
         if until < self._now:
             raise ValueError(f"it is {self._now} already, and not {until}")
         if not self._agenda.calls:
@@ -131,7 +131,7 @@ class Serving:
         self._now = until
 
     def _go_on(self, until: float) -> None:
-        """Whatever is due by then, in order of time; of what is due together, arrivals first and looks last."""
+        """Run what is due up to a time, in order; of what is due together, arrivals come first and checks last."""
         agenda, front = self._agenda, self._front
         calls, looks = agenda.calls, agenda.looks
         while True:
@@ -152,12 +152,12 @@ class Serving:
                 agenda.next_call()
 
     def observe(self, pool: str, expected: Sequence[str], now: float) -> PoolObservation | None:
-        """What the newest scrapes that are old enough tell of these engines; None before there are any."""
+        """Return what is known by now of these engines of a pool; None before the first scrape is known."""
         self.advance(now)
         return self._scrapes.observe(pool, tuple(expected), now)
 
     def sample(self, pool: str) -> tuple[int, int, float]:
-        """Requests that wait, at the front or for capacity, that run, and the mean share of KV memory held."""
+        """Return a pool's waiting requests (at the front or for capacity), running ones, and mean use of KV memory."""
         alive = [served for served in self._engines.values() if served.pool == pool and served.alive]
         for served in alive:
             self._front.hear(served, self._now)
@@ -170,23 +170,23 @@ class Serving:
 
     @property
     def ended_at(self) -> float | None:
-        """When the last of all requests was answered or failed; None while one has not, or is yet to come."""
+        """When the last request was answered or failed; None while any is open or yet to come."""
         for served in self._engines.values():
             if served.alive:
                 self._front.hear(served, self._now)
         return self._front.ledger.ended_at if self._front.ledger.is_closed else None
 
     def answers(self) -> Answers:
-        """Every request that has ended, and as failed those that have waited a minute for a first token.
+        """Return every request that has ended; those without a first token for a minute count as failed.
 
-        Others that are not done are left out: advance until nobody is inside, and there are none.
+        Other open requests are left out: after enough time has been advanced there are none.
         """
         for served in self._engines.values():
             self._front.look(served, self._now)
         return self._front.ledger.answers(self._row, self._now, begun(self._engines.values()))
 
     def unfinished(self) -> NDArray[np.float64]:
-        """When those came that `answers` leaves out, in seconds of the trace."""
+        """Return the arrival times, in seconds of the trace, of the requests that `answers` leaves out."""
         return self._front.ledger.unfinished(self._row, self._now, begun(self._engines.values()))
 
     def _arrive(self, now: float) -> None:
@@ -196,7 +196,7 @@ class Serving:
         self._front.ask(row, now)
 
     def _call_scrape(self, turn: int) -> None:
-        """Every so many seconds, at multiples of them."""
+        """Schedule scrape number `turn`, at that multiple of the interval."""
         self._agenda.call(turn * self._interval, lambda now: self._scrape(turn, now))
 
     def _scrape(self, turn: int, now: float) -> None:

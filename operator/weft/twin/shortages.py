@@ -1,4 +1,4 @@
-"""When pools had fewer replicas than they wanted, and the reason that their status gave."""
+"""Periods in which pools had fewer replicas than they wanted, with the reason in their status."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ if TYPE_CHECKING:
     from weft.domain.reasons import Explanation
     from weft.domain.snapshot import PoolRecord
 
-_REFUSING = ("Planned", "Placed")  # conditions that are False where something lacks
-_BOUNDED = frozenset({Reason.AtMaximum, Reason.BudgetExhausted})  # counts that would be higher
+_REFUSING = ("Planned", "Placed")  # conditions that are False where replicas are missing
+_BOUNDED = frozenset({Reason.AtMaximum, Reason.BudgetExhausted})  # reasons that hold a count down
 
 
 class Shortages:
-    """Each from when a reason is given until it is not, told by what it said first. Times are seconds of the trace."""
+    """Each lasts while a status gives one reason, and keeps its first message. Times are seconds of the trace."""
 
     def __init__(self) -> None:
-        """Nothing lacks."""
+        """Start without shortages."""
         self._open: dict[str, tuple[float, Explanation]] = {}
         self._over: dict[str, list[Shortage]] = {}
 
     def look(self, pools: Iterable[PoolRecord], now: float) -> None:
-        """Take note of what has changed."""
+        """Open and close shortages by the pools' status now."""
         for pool in pools:
             uid, why = pool.key.uid, _lacks(pool)
             known = self._open.get(uid)
@@ -36,7 +36,7 @@ class Shortages:
                 self._open[uid] = now, why
 
     def of(self, pool: PoolRecord, end: float) -> Iterator[Shortage]:
-        """All of one pool, in their order."""
+        """Yield all shortages of one pool, in order of time; one that is still open ends at `end`."""
         if pool.key.uid in self._open:
             self._close(pool, end)
         yield from self._over.get(pool.key.uid, ())

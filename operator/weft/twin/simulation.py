@@ -32,28 +32,28 @@ if TYPE_CHECKING:
     from weft.twin.speed import EngineSpeed
     from weft.twin.start_up import Fault
 
-SAMPLE_SECONDS = (1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0)  # what may lie between two moments of a timeline
-USUAL_MOMENTS = 300  # until the last arrival at most, unless they are a minute apart
-BRING_UP_SECONDS = 3600.0  # before the trace, or three starts: a fleet that is not up by then begins as it is
-BRING_UP_STARTS = 3.0  # of thousands of replicas the slowest takes twice its median
-FINISH_SECONDS = 900.0  # after the last arrival: what is not answered by then has failed
+SAMPLE_SECONDS = (1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0)  # possible steps of a timeline
+USUAL_MOMENTS = 300  # most steps until the last arrival, unless they are a minute apart
+BRING_UP_SECONDS = 3600.0  # before the trace, at least: a fleet that is not up by then begins as it is
+BRING_UP_STARTS = 3.0  # at least so many median starts: of thousands of replicas the slowest takes two
+FINISH_SECONDS = 900.0  # after the last arrival: a request that is not answered by then has failed
 SHORTEST_SLEEP_SECONDS = 0.05
 WEFT = "weft"
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Setting:
-    """Everything that a simulation depends on, but for the policy. Times are seconds since the traces began.
+    """Everything that a simulation depends on, except the policy. Times are seconds since the traces began.
 
     `pools` and `splits` are as their users wrote them, without a status; `nodes` and `pods` (of others) are the
-    cluster. Each of `streams` is asked of pools of its own. `classes` are PriorityClasses by name: their value, and
-    whether they preempt; what `quotas` have used is used by others. Weft decides every `decide_seconds`, and whenever
-    something changes. `truth` is how fast an engine really is, of which the performance model says so much; None: just
-    so. Replicas start within `start_up`, but for those of pools that `starts` has by namespace and name. Pools of
-    schedulers other than the stock one never get a node here, and no node is in a ComputeDomain.
+    cluster. Each of `streams` goes to pools of its own. `classes` are PriorityClasses by name: their value, and whether
+    they preempt; what `quotas` have used is used by others. Weft decides every `decide_seconds`, and whenever something
+    changes. `truth` turns the modelled speed of an engine into its true one; None: the model is right. Replicas start
+    within `start_up`, except those of pools that `starts` has by namespace and name. Pools of schedulers other than the
+    stock one never get a node here, and no node is in a ComputeDomain.
 
-    GPU-seconds are counted until the last arrival, as who compares rules on a long trace does (bench/scaling.py); with
-    `until_answered` the operator goes on, and they are counted, until the last request has ended.
+    GPU-seconds are counted until the last arrival, as in comparisons of policies on a long trace (bench/scaling.py);
+    with `until_answered` the operator goes on, and they are counted, until the last request has ended.
     """
 
     pools: tuple[PoolRecord, ...] = ()
@@ -77,23 +77,23 @@ class Setting:
 
     @property
     def seconds(self) -> float:
-        """Until the last request of the longest trace."""
+        """Seconds until the last request of the longest trace."""
         return max(each.trace.seconds for each in self.streams)
 
     @property
     def longest_start(self) -> StartPhases:
-        """Of the pool whose replicas take longest."""
+        """Start phases of the pool whose replicas take longest once their image is pulled."""
         return max(self.starts.values(), key=lambda each: each.engine_seconds, default=self.start_up)
 
     def start_of(self, key: ResourceKey) -> StartPhases:
-        """Of a pool's replicas."""
+        """Return the start phases of a pool's replicas."""
         return self.starts.get((key.namespace, key.name), self.start_up)
 
 
 def simulate(
     setting: Setting, policy: Policy | None = None, progress: Callable[[float], None] | None = None
 ) -> Outcome:
-    """Run the one stream once; None is Weft itself, by its own count. The same setting gives the same outcome.
+    """Run the only stream once; without a policy Weft sizes the pools. The same setting gives the same outcome.
 
     `progress` is told the fraction of the trace that is done.
     """
@@ -104,9 +104,9 @@ def simulate(
 def simulate_together(
     setting: Setting, policies: Sequence[Policy] = (), progress: Callable[[float], None] | None = None
 ) -> tuple[Outcome, ...]:
-    """Run all streams at once, with an outcome for each; a policy for each decides its pools, or Weft decides all.
+    """Run all streams at once, with one outcome each; each has its own policy, or Weft sizes all pools.
 
-    All take the time until the last request of the longest trace comes, or with `until_answered` until all have ended.
+    All run until the last request of the longest trace comes, or with `until_answered` until all have ended.
     """
     began = perf_counter()
     outcomes = Simulation(setting, tuple(policies)).run(progress or _nothing)
@@ -114,10 +114,10 @@ def simulate_together(
 
 
 class Simulation:
-    """One run."""
+    """One run of all streams."""
 
     def __init__(self, setting: Setting, policies: tuple[Policy, ...]) -> None:
-        """Nothing has happened; raises `ValueError` unless each stream has a policy, or none."""
+        """Prepare the run; raises `ValueError` unless each stream has a policy, or none has."""
         if len(policies) not in {0, len(setting.streams)}:
             raise ValueError("each stream has a policy of its own, or none has one")
         self._setting, self._policies = setting, policies
@@ -145,7 +145,7 @@ class Simulation:
         self._timelines: list[list[Moment]] = [[] for _ in setting.streams]
 
     def run(self, progress: Callable[[float], None]) -> tuple[Outcome, ...]:
-        """From the first replica to the last answer; an outcome for each stream."""
+        """Run from the first replica to the last answer; returns an outcome for each stream."""
         last = self._setting.seconds
         self._bring_up()
         self._cluster.plan(self._setting.faults)
@@ -165,7 +165,7 @@ class Simulation:
         return tuple(self._outcome(place, end) for place in range(len(self._streams.of)))
 
     def _all_ended(self, now: float) -> float:
-        """Go on until every request has ended, but not for ever, and say when that was."""
+        """Go on until every request has ended, but at most `FINISH_SECONDS`; returns when that was."""
         last = self._setting.seconds
         latest = last + FINISH_SECONDS
         while True:
@@ -178,7 +178,7 @@ class Simulation:
 
     @property
     def _next_at(self) -> float:
-        """When something is due."""
+        """When the next thing is due."""
         return min(self._decide_at, self._policy_at, self._sample_at, self._cluster.next_at)
 
     def _pool(self, uid: str) -> PoolRecord:
@@ -190,7 +190,7 @@ class Simulation:
     # before the trace
 
     def _bring_up(self) -> None:
-        """Have the replicas for the declared rates ready, by a clock below 0; only then the counts change hands."""
+        """Start the replicas for the declared rates, before second 0; only then policies take over."""
         began = now = -max(BRING_UP_SECONDS, BRING_UP_STARTS * self._setting.longest_start.seconds)
         while now < 0.0:
             self._cluster.advance(now)
@@ -213,7 +213,7 @@ class Simulation:
     # during the trace
 
     def _step(self, now: float) -> None:
-        """Everything that is due."""
+        """Do everything that is due by `now`."""
         self._streams.advance(now)
         self._cluster.advance(now)
         due = now >= self._decide_at or now >= self._policy_at or self._cluster.revision != self._revision
@@ -238,7 +238,7 @@ class Simulation:
                 self._changes[uid] = self._changes.get(uid, 0) + (now >= self._setting.warm_up)
 
     def _ask_policies(self, now: float, observations: Mapping[str, PoolObservation]) -> None:
-        """Those that are due, each for the pools of its stream."""
+        """Ask the policies that are due, each for the pools of its stream."""
         operation = self._operation
         for place, policy in enumerate(self._policies):
             if now >= self._policies_at[place]:
@@ -301,7 +301,7 @@ class Simulation:
         )
 
     def _told(self, place: int) -> Iterator[Told]:
-        """Since the traces began."""
+        """Yield the decisions about a stream's resources since the traces began."""
         operation = self._operation
         prefills = {uid: (each.key.namespace, each.child_name(Role.Prefill)) for uid, each in operation.splits.items()}
         resources = {uid for uid, prefill in prefills.items() if self._streams.place(*prefill) == place}
@@ -309,7 +309,7 @@ class Simulation:
         return (each for each in operation.told if each.at >= 0.0 and each.resource in resources)
 
     def _figures(self, pool: PoolRecord, end: float) -> PoolFigures:
-        """Of a pool in its last shape."""
+        """Return the figures of a pool, which name its last shape."""
         uid = pool.key.uid
         shape = pool.status.plan.shape if pool.status.plan is not None else None
         seconds = self._cluster.gpu_seconds(uid, self._setting.warm_up, end)
@@ -327,15 +327,15 @@ class Simulation:
 
 
 def sample_seconds(seconds: float) -> float:
-    """From one moment of the timeline to the next, for traces of so many seconds: short ones are looked at more often.
+    """Return the step of the timeline for traces of `seconds`: short ones are sampled more often.
 
-    A minute at most, and a part of it, so that every whole minute is a moment.
+    It is at most a minute and divides one, so that every whole minute is a moment.
     """
     return next((step for step in SAMPLE_SECONDS if seconds <= step * USUAL_MOMENTS), SAMPLE_SECONDS[-1])
 
 
 def slo_of(pools: Iterable[PoolRecord]) -> Slo:
-    """TTFT of who reads the prompts, TPOT of who writes the answers."""
+    """Return the TTFT targets of the pool that reads prompts, and the TPOT targets of the one that writes answers."""
     specs = [pool.spec for pool in pools if pool.spec is not None]
     ttft = next((spec.slo.ttft for spec in specs if spec.role is not Role.Decode), ())
     tpot = next((spec.slo.tpot for spec in specs if spec.role is not Role.Prefill), ())
@@ -343,7 +343,7 @@ def slo_of(pools: Iterable[PoolRecord]) -> Slo:
 
 
 def _known(key: ResourceKey) -> ResourceKey:
-    """With what the API server adds to what a user wrote."""
+    """Return a key with the namespace and UID that the API server would add."""
     return replace(key, namespace=key.namespace or "default", uid=key.uid or f"{key.kind}-{key.name}".lower())
 
 
@@ -352,4 +352,4 @@ def _as_modelled(speed: EngineSpeed) -> EngineSpeed:
 
 
 def _nothing(_: float) -> None:
-    """Nobody wants to know."""
+    """Ignore the progress."""

@@ -1,4 +1,4 @@
-"""What one replica can do: how long its steps take, and how much goes into them."""
+"""What one replica can do: how long its steps take, and its limits."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class EngineSpeed:
-    """Times of steps and limits of one engine.
+    """Step times and limits of one engine.
 
-    `max_batch` and `batched_tokens` are vLLM's `--max-num-seqs` and `--max-num-batched-tokens`. Hashes of requests
-    stand for `hash_tokens` each, which are whole blocks; 0 means one block. KV of remote prompts comes over one link,
-    one prompt after the other: `transfer_seconds_per_token`, and `transfer_seconds` more until it can be used.
-    `request_seconds` are what a request takes beside its steps, in the API server and the tokeniser: its tokens are so
-    much later, and nobody else waits for it. A prompt and its answer have at most `context_tokens` together; 0: as
+    `max_batch` and `batched_tokens` are vLLM's `--max-num-seqs` and `--max-num-batched-tokens`. One hash of a request
+    stands for `hash_tokens` tokens, which are whole blocks; 0 means one block. KV of remote prompts comes over one
+    link, one prompt after the other: it takes `transfer_seconds_per_token`, and `transfer_seconds` more until it can be
+    used. `request_seconds` is the time of a request beside its steps, in the API server and the tokeniser: it delays
+    the request's tokens, and no other request. A prompt and its answer have at most `context_tokens` together; 0: as
     many as fit into memory.
     """
 
@@ -33,7 +33,7 @@ class EngineSpeed:
     context_tokens: int = 0
 
     def __post_init__(self) -> None:
-        """Raises `ValueError` for what no engine accepts."""
+        """Raise `ValueError` for limits that no engine accepts."""
         if not 0 < self.max_batch <= self.batched_tokens:
             raise ValueError("a step needs room for a token of every sequence")
         if self.group_tokens % self.block_tokens:
@@ -48,5 +48,5 @@ class EngineSpeed:
 
     @property
     def kv_blocks(self) -> int:
-        """Whole blocks of KV memory."""
+        """Whole blocks that fit into KV memory."""
         return self.kv_tokens // self.block_tokens

@@ -1,8 +1,8 @@
-"""How long steps take, as a table: between its points time is straight, so many steps alike are timed in closed form.
+"""Step times as a table, linear between its points, so that many equal steps are timed in closed form.
 
-A table comes from the performance model (`speed`) or from points that were measured. In a step every sequence that
-decodes gets a token and prompts get what room for tokens is left. One with both takes as long as both, less the launch
-that they share.
+A table comes from the performance model (`modelled`) or from measured points. In a step every decoding sequence gets a
+token, and prompts get the tokens that are left. A step with both takes the sum of both, less the launch that they
+share.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ if TYPE_CHECKING:
 
     Points = Mapping[tuple[float, float], float]
 
-_CLOSE = 1e-9  # of a step: a boundary that near is met
+_CLOSE = 1e-9  # fraction of a step: a boundary this near counts as met
 
 
 class Line:
-    """Seconds over a length in tokens: straight between knots, and beyond the last ones as between them."""
+    """Seconds as a function of a length in tokens: linear between knots, and extrapolated beyond the last ones."""
 
     __slots__ = ("_bases", "_inner", "_slopes", "_tops")
 
     def __init__(self, knots: Sequence[float], values: Sequence[float]) -> None:
-        """A single knot makes a constant."""
+        """`knots` ascend; a single one makes a constant."""
         pairs = zip(pairwise(knots), pairwise(values), strict=True)
         self._inner = list(knots[1:-1])
-        self._tops = [*self._inner, math.inf]  # the longest of each piece
+        self._tops = [*self._inner, math.inf]  # the upper end of each piece
         self._slopes = [(high - low) / (end - start) for (start, end), (low, high) in pairs] or [0.0]
         self._bases = [value - knot * slope for value, knot, slope in zip(values, knots, self._slopes, strict=False)]
 
     def at(self, length: float) -> float:
-        """Seconds at a length."""
+        """Return the seconds at a length."""
         piece = bisect_right(self._inner, length)
         return self._bases[piece] + length * self._slopes[piece]
 
     def run(self, length: float, steps: int) -> float:
-        """Seconds of so many steps, of which each is one token longer than the one before."""
+        """Return the seconds of `steps` steps, each one token longer than the one before, the first at `length`."""
         piece = bisect_right(self._inner, length)
         middle = length + (steps - 1) / 2
         if 2 * middle - length <= self._tops[piece]:
@@ -49,7 +49,7 @@ class Line:
         return self.run(length, first) + self.run(length + first, steps - first)
 
     def within(self, length: float, seconds: float) -> int:
-        """The fewest steps that take so long, each one token longer than the one before."""
+        """Return the fewest steps that take at least `seconds`, each one token longer than the one before."""
         piece = bisect_right(self._inner, length)
         slope = self._slopes[piece]
         straight = self._bases[piece] + (length - 0.5) * slope
@@ -62,12 +62,12 @@ class Line:
 
 
 class Grid:
-    """Seconds over a size and a length, bilinear between points, and beyond the last ones as between them."""
+    """Seconds as a function of a size and a length: bilinear between points, and extrapolated beyond the last ones."""
 
     def __init__(self, points: Points) -> None:
         """Every size needs every length; raises `ValueError` where a point is missing or takes no time.
 
-        More tokens never take less time: a point that says so is noise, and takes as long as the one before it.
+        More tokens never take less time: a point that says so is noise, and is raised to the one before it.
         """
         self._sizes = sorted({size for size, _ in points})
         self._lengths = sorted({length for _, length in points})
@@ -80,14 +80,14 @@ class Grid:
         self._lines: dict[float, Line] = {}
 
     def line(self, size: float) -> Line:
-        """Seconds over length at one size."""
+        """Return seconds over length at one size."""
         found = self._lines.get(size)
         if found is None:
             found = self._lines[size] = Line(self._lengths, self._row(size))
         return found
 
     def at(self, size: float, length: float) -> float:
-        """Seconds at a size and a length; nothing is remembered, for sizes that seldom come twice."""
+        """Return the seconds at a size and a length, without caching, for sizes that seldom recur."""
         low, share = self._place(size)
         if not share:
             return self.line(self._sizes[low]).at(length)
@@ -96,7 +96,7 @@ class Grid:
 
     @property
     def points(self) -> dict[tuple[float, float], float]:
-        """The seconds of each size and length that it was made of."""
+        """The seconds of each (size, length) that it was made of."""
         pairs = zip(self._sizes, self._rows, strict=True)
         return {(size, length): time for size, row in pairs for length, time in zip(self._lengths, row, strict=True)}
 
@@ -108,7 +108,7 @@ class Grid:
         return [below + share * (above - below) for below, above in pairs]
 
     def _place(self, size: float) -> tuple[int, float]:
-        """The size below, and how far the next one is away; the smallest size for all that are smaller."""
+        """Return the index of the size below, and the fraction of the way to the next; (0, 0) below the smallest."""
         sizes = self._sizes
         if size <= sizes[0] or len(sizes) == 1:
             return 0, 0.0
@@ -120,36 +120,36 @@ class StepTable:
     """Times of steps in seconds.
 
     `decode` is over the sequences of a batch and their mean context in tokens. `prompts` is over the prompt tokens of a
-    step and the mean context of these tokens, which of a whole prompt of n tokens is n / 2. `launch_seconds` of a
-    step with prompts is not paid where sequences decode too.
+    step and the mean context of these tokens, which for a whole prompt of n tokens is n / 2. A step with prompts and
+    decoding sequences takes `launch_seconds` less than the sum of both.
     """
 
     def __init__(self, decode: Points, prompts: Points, launch_seconds: float = 0.0) -> None:
-        """Raises `ValueError` where a grid is not complete or a point takes no time."""
+        """Raise `ValueError` where a grid is incomplete or a point takes no time."""
         self._decode, self._prompts = Grid(decode), Grid(prompts)
         self.launch_seconds = launch_seconds
 
     @property
     def decode_points(self) -> dict[tuple[float, float], float]:
-        """Seconds by sequences and mean context."""
+        """Seconds by (sequences, mean context in tokens)."""
         return self._decode.points
 
     @property
     def prompt_points(self) -> dict[tuple[float, float], float]:
-        """Seconds by prompt tokens and their mean context."""
+        """Seconds by (prompt tokens, their mean context in tokens)."""
         return self._prompts.points
 
     def batch(self, sequences: int) -> Line:
-        """Seconds of a decode step over the mean context, for one size of the batch."""
+        """Return the seconds of a decode step over the mean context, for one batch size."""
         return self._decode.line(sequences)
 
     def prompts(self, tokens: int, mean_context: float) -> float:
-        """Seconds of a step with so many prompt tokens and nothing else."""
+        """Return the seconds of a step with so many prompt tokens and nothing else."""
         return self._prompts.at(tokens, mean_context)
 
 
 def read_table(lines: Iterable[str]) -> StepTable:
-    """A table of measured points from CSV with the columns step (decode, prompts), size, context_tokens, seconds.
+    """Read a table of measured points from CSV with the columns step (decode, prompts), size, context_tokens, seconds.
 
     Raises `ValueError` where a column, a number or a point is missing.
     """
@@ -163,7 +163,7 @@ def read_table(lines: Iterable[str]) -> StepTable:
 
 
 def _never_less(values: list[float]) -> list[float]:
-    """Each at least as large as the ones before it."""
+    """Raise each value to the largest before it."""
     highest, lifted = 0.0, []
     for value in values:
         highest = max(highest, value)

@@ -1,4 +1,4 @@
-"""Several streams of requests on one cluster: each has its own front, and pools that serve it and nothing else."""
+"""Several streams of requests on one cluster: each has its own front, and its own pools."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class Streams:
-    """What serves each of them, in their order."""
+    """What serves each stream, in their order."""
 
     def __init__(self, streams: Iterable[Stream], front: FrontOptions, scrapes: ScrapeOptions, seed: int) -> None:
-        """Raises `ValueError` where two ask one pool."""
+        """Raise `ValueError` where two streams share a pool."""
         self.of = tuple(streams)
         self.servings = tuple(Serving(each.trace, each.route, front, scrapes, seed) for each in self.of)
         self._places: dict[tuple[str, str], int] = {}
@@ -29,21 +29,21 @@ class Streams:
                     raise ValueError(f"{name} is asked by two streams")
 
     def serving(self, key: ResourceKey) -> Serving | None:
-        """What a pool answers in; None where nobody asks it."""
+        """Return what serves the stream of a pool; None for a pool without a stream."""
         place = self._places.get((key.namespace, key.name))
         return None if place is None else self.servings[place]
 
     def place(self, namespace: str, pool: str) -> int:
-        """The number of the stream that a pool serves; those that nobody asks go with the first one."""
+        """Return the index of a pool's stream; a pool without one counts with the first."""
         return self._places.get((namespace, pool), 0)
 
     @property
     def ended_at(self) -> float | None:
-        """When the last request of all was answered or failed; None while one has not."""
+        """When the last request of all streams was answered or failed; None while any is open."""
         ends = [serving.ended_at for serving in self.servings]
         return None if None in ends else max(end for end in ends if end is not None)
 
     def advance(self, now: float) -> None:
-        """Let all traffic arrive and all engines work."""
+        """Run all traffic and engines up to a time."""
         for serving in self.servings:
             serving.advance(now)

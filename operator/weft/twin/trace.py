@@ -1,4 +1,4 @@
-"""Traffic as it came, or as it is made up: when each request arrives, and how long it and its answer are."""
+"""Traffic, recorded or synthetic: when each request arrives, and how long its prompt and its answer are."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-LONGEST_SECONDS = 366 * 86400.0  # every second until the last arrival is simulated
-MOST_REQUESTS = 50_000_000  # that are made up or copied: what memory is counted on for
-MOST_TOKENS = 2**31 - 1  # of a prompt or of an answer
-JITTER_SECONDS = 5.0  # by which copies of a request come earlier or later than the request itself
+LONGEST_SECONDS = 366 * 86400.0  # longest trace: all the time until the last arrival is simulated
+MOST_REQUESTS = 50_000_000  # most requests of a synthetic or scaled trace, by the memory that they take
+MOST_TOKENS = 2**31 - 1  # most tokens of a prompt or of an answer
+JITTER_SECONDS = 5.0  # most by which a copy of a request comes earlier or later than the request itself
 
 
 class TraceError(ValueError):
-    """A trace that cannot be replayed; the sentence says what is wrong and where."""
+    """Raised for a trace that cannot be replayed; the message says what is wrong and where."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,9 +25,9 @@ class Trace:
     """Requests in order of arrival, as columns of one length.
 
     `arrivals` are seconds since the trace began (float64), `inputs` and `outputs` tokens of each request (int32, at
-    least 1). `blocks`, where known, are hashes of the prompt's blocks of `block_tokens` tokens, one tuple a request: a
-    prefix that two prompts share has the same hashes. Of the file that they are from, `left_out` rows had no token of a
-    prompt or of an answer, and `reordered` ones stood below later ones.
+    least 1). `blocks`, where known, are hashes of the prompt's blocks of `block_tokens` tokens, one tuple per request:
+    prompts with a common prefix start with the same hashes. Of the rows in the trace's file, `left_out` had no prompt
+    or answer tokens, and `reordered` stood below later ones.
     """
 
     arrivals: NDArray[np.float64]
@@ -39,12 +39,12 @@ class Trace:
     reordered: int = 0
 
     def __len__(self) -> int:
-        """Requests."""
+        """Number of requests."""
         return len(self.arrivals)
 
     @property
     def seconds(self) -> float:
-        """From its beginning to its last arrival."""
+        """Seconds from the beginning to the last arrival."""
         return float(self.arrivals[-1]) if len(self) else 0.0
 
     @property
@@ -53,21 +53,22 @@ class Trace:
         return len(self) / self.seconds if self.seconds > 0 else 0.0
 
     def part(self, begin: float, end: float) -> Trace:
-        """What arrives in [begin, end) seconds, with a clock that starts at `begin`."""
+        """Return the requests that arrive in [begin, end) seconds, with a clock that starts at `begin`."""
         first, last = np.searchsorted(self.arrivals, [begin, end])
         return self._rows(np.arange(first, last), self.arrivals[first:last] - begin)
 
     def in_order(self, *, begin: bool) -> Trace:
-        """The requests by time, those of one moment as they stand; with `begin` the clock starts at the first."""
+        """Sort the requests by time, stably; with `begin` the clock starts at the first one."""
         order = np.argsort(self.arrivals, kind="stable")
         arrivals = self.arrivals[order]
         return self._rows(order, arrivals - arrivals[0] if begin else arrivals)
 
     def scaled(self, factor: float, seed: int = 0) -> Trace:
-        """As many requests times `factor`, by copies that come a few seconds apart, or by leaving some out.
+        """Multiply the number of requests by `factor`, with copies a few seconds apart or by leaving some out.
 
         Lengths and the shape of the day stay; copies share only the first block with each other, as users share a
-        system prompt. Raises `TraceError` unless the factor is a positive number, and for more requests than can be.
+        system prompt. Raises `TraceError` unless the factor is a positive number, and for more than `MOST_REQUESTS`
+        requests.
         """
         if not (np.isfinite(factor) and factor > 0):
             raise TraceError(f"a rate cannot be scaled by {factor:g}: give a number above 0")
@@ -90,7 +91,7 @@ class Trace:
 
 
 def _told_apart(trace: Trace, copies: NDArray[np.intp]) -> Trace:
-    """Blocks after the first are each copy's own: hashes of copy 2 differ from those of copy 1."""
+    """Give each copy blocks of its own after the first: hashes of copy 2 differ from those of copy 1."""
     most = 1 + max((max(each, default=0) for each in trace.blocks), default=0)
     blocks = [
         each if copy == 0 else (*each[:1], *[hashed + int(copy) * most for hashed in each[1:]])

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     Row = tuple[float, int, int, tuple[int, ...]]
 
-_LATEST_SECOND = 1e11  # since 1970; milliseconds of today are beyond it
+_LATEST_SECOND = 1e11  # latest plausible second since 1970; today's time in milliseconds is beyond it
 _GZIP = b"\x1f\x8b"
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _MOONCAKE = ("timestamp", "input_length", "output_length")
@@ -45,7 +45,7 @@ _HEADS = (
 
 
 class _Head(NamedTuple):
-    """The columns of a CSV in lower case, what reads the times of one file, and what to say where it cannot."""
+    """A known CSV header: its columns in lower case, what makes its clock, and the hint for times it cannot read."""
 
     columns: tuple[str, str, str]
     clock: Callable[[], Callable[[str], float]]
@@ -54,12 +54,12 @@ class _Head(NamedTuple):
 
 
 def _counted() -> Callable[[str], float]:
-    """Seconds as they are written."""
+    """Make a clock that reads seconds as they are written."""
     return float
 
 
 def _counted_from_the_first() -> Callable[[str], float]:
-    """Seconds after the first ones that were asked for, which may be those since 1970, but no finer unit."""
+    """Make a clock of seconds since its first reading, which may count from 1970, but in no finer unit."""
     first: list[float] = []
 
     def seconds(text: str) -> float:
@@ -73,7 +73,7 @@ def _counted_from_the_first() -> Callable[[str], float]:
 
 
 def _since_the_first() -> Callable[[str], float]:
-    """Seconds between a time of day and the first one that was asked for."""
+    """Make a clock that reads dates as seconds since its first reading."""
     first: list[datetime] = []
 
     def seconds(text: str) -> float:
@@ -116,7 +116,7 @@ _KNOWN = (_PLAIN, _AZURE, _BURST, _VIDUR, _SPLITWISE)
 
 
 class _Source(NamedTuple):
-    """Requests with their lines; `from_first` where the first of them is at second 0, whatever its time says."""
+    """Requests with their line numbers; `from_first`: the first request is at second 0, whatever its time says."""
 
     rows: Iterator[tuple[int, Row]]
     from_first: bool = True
@@ -124,10 +124,10 @@ class _Source(NamedTuple):
 
 
 def read_trace(file: BinaryIO, name: str) -> Trace:
-    """The requests of a file by time, whatever of the formats it has; only three columns say when second 0 is.
+    """Read a file in any of the formats, sorted by time; only `arrival_s` does not count from the first request.
 
-    Rows without a token of prompt or answer, as failed requests leave them, are counted and left out. Raises
-    `TraceError` with the name and the line of what cannot be read.
+    Rows without prompt or answer tokens, as failed requests leave them, are counted and left out. Raises `TraceError`
+    with the name and the line of what cannot be read.
     """
     try:
         with _text(file) as text:
@@ -145,12 +145,12 @@ def _text(file: BinaryIO) -> io.TextIOWrapper:
     buffered = file if isinstance(file, io.BufferedReader) else io.BufferedReader(file)  # type: ignore[type-var]
     packed = buffered.peek(2)[:2] == _GZIP
     plain = gzip.GzipFile(fileobj=buffered) if packed else buffered
-    encoding = "utf-16" if buffered.peek(2)[:2] in _UTF_16 else "utf-8-sig"  # which PowerShell writes
+    encoding = "utf-16" if buffered.peek(2)[:2] in _UTF_16 else "utf-8-sig"  # PowerShell writes both
     return io.TextIOWrapper(plain, encoding=encoding, newline="")
 
 
 def _source(lines: Iterator[tuple[int, str]]) -> _Source:
-    """Every request with its line, in the format that the first line shows."""
+    """Return every request with its line number, in the format that the first line shows."""
     first, head = next(lines, (0, ""))
     if not head:
         raise TraceError(" is empty")
@@ -161,7 +161,7 @@ def _source(lines: Iterator[tuple[int, str]]) -> _Source:
 
 @dataclass(slots=True)
 class _Columns:
-    """What was read so far, as compact as it is kept."""
+    """The rows read so far, in compact columns."""
 
     from_first: bool
     arrivals: array[float] = field(default_factory=lambda: array("d"))
@@ -192,7 +192,7 @@ class _Columns:
         self.blocks.append(blocks)
 
     def _refuse_no_moment(self, arrival: float) -> None:
-        """Raises for a time that a trace cannot have; where the first one counts, others may come before it."""
+        """Raise for a time that no trace can have; where times count from the first request, some may be before it."""
         if not math.isfinite(arrival):
             raise TraceError(f": a request arrives at {arrival:g} s, which is no time")
         if abs(arrival) > LONGEST_SECONDS and self.from_first:
@@ -220,7 +220,7 @@ def _gathered(source: _Source) -> Trace:
 
 
 def _by_time(found: _Columns, source: _Source) -> Trace:
-    """What was read, where logs that are written when requests end have them in another order."""
+    """Make the trace of what was read, sorted by time: logs written as requests end are in another order."""
     trace = Trace(
         np.frombuffer(found.arrivals, dtype=np.float64),
         np.frombuffer(found.inputs, dtype=np.int32),
@@ -269,7 +269,7 @@ def _cells(number: int, line: str, places: list[int], head: _Head, time: Callabl
 
 
 def _why_no_time(cells: list[str], place: int, head: _Head, time: Callable[[str], float]) -> str:
-    """What the column of times takes; nothing where the time is one, or is not there."""
+    """Return the hint for the time column; empty where the time is valid or missing."""
     try:
         time("".join(cells[place : place + 1]).strip().strip('"') or "0")
     except ValueError:
@@ -278,12 +278,12 @@ def _why_no_time(cells: list[str], place: int, head: _Head, time: Callable[[str]
 
 
 def _tokens(text: str) -> int:
-    """`200`, or `200.0` as tables write a column that has gaps; a gap itself is no token."""
+    """Read `200`, or `200.0` as tools write a column with gaps; a gap counts as 0."""
     return int(text.removesuffix(".0")) if text else 0
 
 
 def _json_lines(head: str, lines: Iterable[tuple[int, str]]) -> _Source:
-    """Mooncake's, or Bailian's, where requests say which one they follow."""
+    """Read JSON lines of Mooncake, or of Bailian, where requests name the request that they follow."""
     bailian = '"parent_chat_id"' in head
     block_tokens = 16 if bailian else 512
     return _Source(_requests(lines, 1.0 if bailian else 1000.0, block_tokens), block_tokens=block_tokens)
@@ -315,7 +315,7 @@ def _request(number: int, line: str) -> Row:
 
 
 def _whole(value: object) -> int:
-    """A whole number, also one that has been through a table with gaps; a gap itself is none."""
+    """Read a whole number, even one that is a float in the file; a gap (None) counts as 0. Raises `TypeError` else."""
     if value is None:
         return 0
     if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value):

@@ -1,6 +1,6 @@
 """Open-loop traffic: a rate over time, Poisson arrivals, and lengths drawn around a mean. Seeded, so runs repeat.
 
-What is live draws one after the other, a trace all at once.
+A live fleet draws one request after the other, a trace all at once.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Profile:
     corners: Corners
 
     def rate(self, seconds: float) -> float:
-        """Requests per second at a time."""
+        """Return the requests per second at a time."""
         if seconds <= self.corners[0][0]:
             return self.corners[0][1]
         for (start, low), (end, high) in zip(self.corners, self.corners[1:], strict=False):
@@ -38,12 +38,12 @@ class Profile:
 
     @property
     def peak(self) -> float:
-        """Highest rate of the profile."""
+        """The highest rate of the profile, in requests per second."""
         return max(rate for _, rate in self.corners)
 
     @property
     def requests(self) -> float:
-        """How many requests come from the first corner to the last, on average."""
+        """Mean number of requests from the first corner to the last."""
         return float(_grown(self)[-1])
 
 
@@ -55,22 +55,22 @@ class Lengths:
     sigma: float = 0.5
 
     def draw(self, random: Random) -> int:
-        """One length in tokens."""
+        """Draw one length in tokens."""
         mu = math.log(self.mean) - self.sigma**2 / 2
         return max(1, round(random.lognormvariate(mu, self.sigma)))
 
     def draw_many(self, count: int, random: np.random.Generator) -> NDArray[np.int32]:
-        """`count` lengths in tokens."""
+        """Draw `count` lengths in tokens."""
         return whole_tokens(random.lognormal(math.log(self.mean) - self.sigma**2 / 2, self.sigma, count))
 
 
 def whole_tokens(lengths: NDArray[np.float64]) -> NDArray[np.int32]:
-    """Lengths that were drawn, as tokens that a request can have."""
+    """Round drawn lengths to numbers of tokens that a request can have."""
     return np.clip(np.rint(lengths), 1, MOST_TOKENS).astype(np.int32)
 
 
 def arrivals(profile: Profile, start: float, end: float, random: Random) -> list[float]:
-    """Arrival times in [start, end) of a Poisson process whose rate follows the profile, by thinning."""
+    """Draw arrival times in [start, end) of a Poisson process whose rate follows the profile, by thinning."""
     times: list[float] = []
     if profile.peak <= 0:
         return times
@@ -82,7 +82,7 @@ def arrivals(profile: Profile, start: float, end: float, random: Random) -> list
 
 
 def all_arrivals(profile: Profile, seconds: float, random: np.random.Generator) -> NDArray[np.float64]:
-    """The same from the first corner on, as long as the profile goes: as many as there are, where its integral says."""
+    """Draw all arrival times before `seconds` at once: a Poisson number of them, placed by the integral of the rate."""
     moments, rates = (np.array(column) for column in zip(*profile.corners, strict=True))
     grown = _grown(profile)
     marks = np.sort(random.uniform(0.0, grown[-1], random.poisson(grown[-1])))
@@ -93,7 +93,7 @@ def all_arrivals(profile: Profile, seconds: float, random: np.random.Generator) 
 
 
 def _grown(profile: Profile) -> NDArray[np.float64]:
-    """Requests up to each corner, on average."""
+    """Return the mean number of requests up to each corner."""
     moments, rates = (np.array(column) for column in zip(*profile.corners, strict=True))
     return np.concatenate(([0.0], np.cumsum(np.diff(moments) * (rates[1:] + rates[:-1]) / 2.0)))
 
@@ -101,7 +101,7 @@ def _grown(profile: Profile) -> NDArray[np.float64]:
 def _within(
     area: NDArray[np.float64], low: NDArray[np.float64], high: NDArray[np.float64], width: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """How far into a piece its area is reached: low x + (high - low) x^2 / 2 width = area."""
+    """Return how far into a piece its area is reached: low x + (high - low) x^2 / 2 width = area."""
     slope = (high - low) / np.maximum(width, 1e-12)
     root = np.sqrt(np.maximum(0.0, low * low + 2.0 * slope * area))
     return np.minimum(width, 2.0 * area / np.maximum(low + root, 1e-12))
