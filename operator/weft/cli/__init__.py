@@ -1,12 +1,13 @@
-"""The command line: `weft plan | explain | top | fabric | crds | run`.
+"""The command line: `weft plan | simulate | predict | explain | top | fabric | replay | crds | run`.
 
-Loading a command makes some hundred thousand values without cycles, among which Python would search for cyclic garbage
-a hundred times: a search that is due less often takes a fifteenth off the time to the first answer.
-It stays so as long as the process lives, an operator's too, whose passes put the search off on their own account.
+Loading a command makes some hundred thousand objects without cycles, among which Python's garbage collector would
+search for cycles a hundred times: raising its thresholds takes a fifteenth off the time to the first answer.
+
+They stay raised as long as the process lives, an operator's too, whose passes delay the search on their own account.
 """
 
 import gc
 
-_SEARCH_AFTER = (50_000, 20, 100)  # values made since the last, and searches of each kind before one of the next
+_SEARCH_AFTER = (50_000, 20, 100)  # new objects before a collection, and collections before one of the next generation
 
 gc.set_threshold(*_SEARCH_AFTER)

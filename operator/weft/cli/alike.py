@@ -1,4 +1,4 @@
-"""Notes on nodes that differ in the node's name only: a hundred nodes of one kind are one note."""
+"""Merges notes that differ only in the node's name: a hundred nodes of one kind become one note."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MOST_NAMES = 6
 
 
 def told_once(notes: Iterable[Explanation]) -> list[Explanation]:
-    """The first note of each kind, with the names of the other nodes of which it is true; in the order of the first."""
+    """Return the first note of each kind, in order, with the names of the other nodes that it holds for."""
     found: dict[tuple[str, str], list[tuple[str, Explanation]]] = {}
     for note in notes:
         name = _node_of(note.message)

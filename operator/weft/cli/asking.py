@@ -1,4 +1,4 @@
-"""A plan asked for on the command line, without a file: model, rate, lengths and targets as an InferencePool."""
+"""Turns `weft plan --model` and its options (rate, lengths and targets) into an InferencePool."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _LENGTH = re.compile(r"(?P<mean>[0-9]+)(:(?P<p95>[0-9]+))?")
-_USUAL = ("1", "1024", "256")  # requests per second, tokens of a prompt and of an answer
+_USUAL = ("1", "1024", "256")  # default requests per second, prompt tokens and answer tokens
 _NAME = re.compile(r"[^a-z0-9]+")
 
 
 @dataclass(frozen=True, slots=True)
 class ModelWishes:
-    """Targets such as `p95=500ms`, and what may be chosen from; empty: any."""
+    """SLO targets such as `p95=500ms`, and the accelerators and precisions that may be used; empty: any."""
 
     ttft: tuple[str, ...] = ()
     tpot: tuple[str, ...] = ()
@@ -34,7 +34,7 @@ class ModelWishes:
 class Asked:
     """Options as they were typed. Lengths are `MEAN` or `MEAN:P95` in tokens.
 
-    `config` is the `config.json` of a model that Weft does not know.
+    `config` is the path of the `config.json` of a model that Weft does not know.
     """
 
     model: str
@@ -48,13 +48,13 @@ class Asked:
     def of(
         cls, model: str, load: tuple[str | None, str | None, str | None], wishes: ModelWishes, config: str | None
     ) -> Asked:
-        """With a rate, a prompt and an answer where none is given; what is given stays, be it empty."""
+        """Fill in defaults for a rate and lengths that are None; an empty text is kept, and refused later."""
         rate, prompt, answer = (usual if given is None else given for given, usual in zip(load, _USUAL, strict=True))
         return cls(model, rate, prompt, answer, wishes, config)
 
 
 def documents_of(files: tuple[str, ...], asked: Asked | None) -> list[dict[str, Any]]:
-    """The resources to plan: of files, or the one that was asked for."""
+    """Return the resources to plan: those of the files, or the one that the options describe."""
     if asked is not None:
         return [as_document(asked if asked.config is not None else _of_a_known_model(asked))]
     with working(f"reading {', '.join(map(shown, files))}"):
@@ -62,7 +62,7 @@ def documents_of(files: tuple[str, ...], asked: Asked | None) -> list[dict[str, 
 
 
 def _of_a_known_model(asked: Asked) -> Asked:
-    """With the whole name, for what is exported takes the weights from the repository of that name."""
+    """Replace the model's name by its full one, as an exported resource takes the weights from that repository."""
     from weft.catalog import load
 
     catalog = load()
@@ -74,7 +74,7 @@ def _of_a_known_model(asked: Asked) -> Asked:
 
 
 def as_document(asked: Asked) -> dict[str, Any]:
-    """The resource; what is wrong with a value is told by the resource's own checks, in the words of its fields."""
+    """Make the InferencePool; the resource's own checks report what is wrong with a value, by its field."""
     slo = {
         name: _targets(name, given)
         for name, given in (("ttft", asked.wishes.ttft), ("tpot", asked.wishes.tpot))
@@ -112,7 +112,7 @@ def _config(file: str) -> dict[str, Any]:
 
 
 def _not_a_number(config: dict[str, Any]) -> str | None:
-    """`rope_scaling.factor is nan`, which Python's JSON reader takes; a loop, for nesting may be deep or endless."""
+    """Return `rope_scaling.factor is nan`, which Python's JSON reader takes; a loop, as nesting may be endless."""
     waiting: list[tuple[str, object]] = [("", config)]
     seen: set[int] = set()
     while waiting:
@@ -145,5 +145,5 @@ def _targets(option: str, given: tuple[str, ...]) -> dict[str, str]:
 
 
 def _named(model: str) -> str:
-    """A name that Kubernetes takes, from the last part of the model's."""
+    """Make a valid Kubernetes name from the last part of the model's name."""
     return _NAME.sub("-", model.rpartition("/")[2].lower()).strip("-")[:50].strip("-") or "model"

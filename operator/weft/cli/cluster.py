@@ -1,4 +1,4 @@
-"""Reading a cluster for one command: our resources, nodes and pods as plain JSON. Never writes."""
+"""Reads a cluster for one command: our resources, nodes and pods as plain JSON. Never writes."""
 
 from __future__ import annotations
 
@@ -25,34 +25,34 @@ FORBIDDEN, NOT_FOUND = 403, 404
 
 @dataclass(frozen=True, slots=True)
 class ClusterReader:
-    """A connection to one cluster. Each method is one read, and fails with a sentence that says what to check."""
+    """A connection to one cluster. Each method is one read; it raises `CommandFailure` with what to check."""
 
     reader: Reader
     namespace: str
     server: str
 
     def resource(self, kind: str, name: str) -> Json:
-        """One of our resources."""
+        """Return one of our resources."""
         path = resource_path(API_VERSION, PLURALS[kind], self.namespace, name)
         body: Json = self._answer(f"{kind} {name} in namespace {self.namespace}", lambda: self.reader.get(path))
         return {"kind": kind, **body}
 
     def resources(self, kind: str, *, everywhere: bool) -> list[Json]:
-        """All resources of one kind, of this namespace or of all."""
+        """Return all resources of one kind, of this namespace or of all."""
         namespace = None if everywhere else self.namespace
         found = self.listed(f"{PLURALS[kind]}.{GROUP}", resource_path(API_VERSION, PLURALS[kind], namespace))
         return [{"kind": kind, **body} for body in found]
 
     def nodes(self) -> list[Json]:
-        """All nodes."""
+        """Return all nodes."""
         return self.listed("nodes", resource_path("v1", "nodes"))
 
     def pods(self) -> list[Json]:
-        """All pods of the cluster."""
+        """Return all pods of the cluster."""
         return self.listed("pods of all namespaces", resource_path("v1", "pods"))
 
     def optional(self, kind: OptionalKind) -> list[Json] | None:
-        """All objects of a kind that the cluster may not have: then none; None where they may not be listed."""
+        """Return all objects of a kind, none where the cluster does not serve it; None where listing is forbidden."""
         from kubernetes.client import ApiException
 
         from weft.observe.report_cache import served_path
@@ -66,7 +66,7 @@ class ClusterReader:
             raise
 
     def config_map(self, namespace: str, name: str) -> Json:
-        """One ConfigMap; empty where there is none."""
+        """Return one ConfigMap; an empty one where it does not exist."""
         from kubernetes.client import ApiException
 
         try:
@@ -81,7 +81,7 @@ class ClusterReader:
         return found
 
     def listed(self, what: str, path: str) -> list[Json]:
-        """Every object of a list; `what` is how sentences name it."""
+        """Return every object of a list; `what` names it in messages."""
         pages: list[Json] = self._answer(what, lambda: list(self.reader.pages(path, {})))
         return [item for page in pages for item in page["items"]]
 
@@ -101,7 +101,7 @@ class ClusterReader:
 
 
 def connect(context: str | None, namespace: str | None) -> ClusterReader:
-    """A reader for a kubeconfig context (None: the current one), or for the service account inside a pod."""
+    """Connect to a kubeconfig context (None: the current one), or with the service account inside a pod."""
     from kubernetes import config
     from kubernetes.client import Configuration
 
@@ -122,7 +122,7 @@ def _reader(configuration: Configuration, namespace: str) -> ClusterReader:
     from kubernetes.client import ApiClient
     from urllib3 import Retry
 
-    configuration.retries = Retry(total=0, redirect=0)  # whoever waits at a terminal tries again
+    configuration.retries = Retry(total=0, redirect=0)  # a person at a terminal can try again
     return ClusterReader(Reader(ApiClient(configuration)), namespace, configuration.host)
 
 
@@ -133,7 +133,7 @@ def _refusal(what: str, error: ApiException, server: str) -> CommandFailure:
         return CommandFailure(f"{server} does not know your credentials: log in again", CLUSTER_REFUSES)
     if error.status == 403:  # noqa: PLR2004
         return CommandFailure(f"you may not read {what}: ask for get and list on it", CLUSTER_REFUSES)
-    if not error.status:  # the client's way to say that there is no TLS
+    if not error.status:  # the client reports a failed TLS handshake without a status
         return _silence(error, server)
     return CommandFailure(f"{server} answered {error.status} for {what}: try again later", CLUSTER_REFUSES)
 
@@ -157,7 +157,7 @@ def _silence(error: BaseException, server: str) -> CommandFailure:
 
 
 def _innermost(error: BaseException) -> BaseException:
-    """The system's own error, below the wrappers that HTTP libraries put around it."""
+    """Return the system's own error, below the wrappers that HTTP libraries put around it."""
     reason = getattr(error, "reason", None)
     inner = reason if isinstance(reason, BaseException) else error.__cause__ or error.__context__
     return error if inner is None else _innermost(inner)

@@ -1,4 +1,4 @@
-"""What else decides who gets GPUs: PriorityClasses and ResourceQuotas of the files, as a cluster would have them."""
+"""PriorityClasses and ResourceQuotas of the files, as a cluster would apply them."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _IN_EVERY_CLUSTER: Classes = {
 
 
 def classes_in(documents: list[Json], world: World) -> Classes:
-    """PriorityClasses by name; those of the resources' files come before those of the fabric's.
+    """Return PriorityClasses by name; those in the resources' files override those in the fabric's.
 
-    Raises `CommandFailure` for one that no API server would take.
+    Raises `CommandFailure` for one that no API server would accept.
     """
     given = of_kind(documents, "PriorityClass")
     for body in given:
@@ -39,7 +39,7 @@ def classes_in(documents: list[Json], world: World) -> Classes:
 
 
 def refuse_unknown_classes(pools: Iterable[PoolRecord], splits: Iterable[SplitRecord], classes: Classes) -> None:
-    """Raise `CommandFailure` for a class that is in no file: who goes before whom would be wrong in silence."""
+    """Raise `CommandFailure` for a class that is in no file: priorities would silently be wrong."""
     specs = [(each.key, each.spec) for each in pools if each.spec is not None]
     halves = ((each.key, each.spec) for each in splits if each.spec is not None)
     specs += [(key, half) for key, spec in halves for half in (spec.prefill, spec.decode)]
@@ -50,10 +50,10 @@ def refuse_unknown_classes(pools: Iterable[PoolRecord], splits: Iterable[SplitRe
 
 
 def quotas_in(documents: list[Json], world: World) -> tuple[QuotaRecord, ...]:
-    """ResourceQuotas that limit pods or accelerators, with what others use of them.
+    """Return the ResourceQuotas that limit pods or accelerators, with what others use of them.
 
-    Those of the resources' files come before those of the fabric's. Raises `CommandFailure` for one that nobody could
-    apply.
+    Those in the resources' files override those in the fabric's. Raises `CommandFailure` for one that no API server
+    would accept.
     """
     from weft.observe.quota_records import read_quota
 
@@ -66,7 +66,7 @@ def quotas_in(documents: list[Json], world: World) -> tuple[QuotaRecord, ...]:
 
 
 def _as_counted(namespace: str, name: str, body: Json, world: World) -> Json:
-    """As its controller would show it: what it has counted, else what it would count among the pods of the file."""
+    """Return the quota with its status: as its controller counted it, else as counted over the pods of the file."""
     spec, status = _mapping(body.get("spec")), _mapping(body.get("status"))
     hard = _mapping(spec.get("hard"))
     for limit, value in hard.items():
@@ -114,5 +114,5 @@ def _name(body: Json) -> str:
 
 
 def _mapping(value: object) -> Json:
-    """A part of an object that nobody has checked yet."""
+    """Return a part of an unchecked object, or an empty map where it is none."""
     return value if isinstance(value, dict) else {}

@@ -1,6 +1,6 @@
 """The group of commands: whatever any of them raises ends in one sentence and its exit code.
 
-An option that takes one value is refused where it is given twice: either could be meant.
+An option that takes one value is refused when it is given twice, as either could be meant.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from weft.cli.failure import CommandFailure, failures_become_one_sentence
 
 
 class Commands(TyperGroup):
-    """Typer's group, but for how it ends, and for what it takes twice."""
+    """Typer's group with our own way to end, and a check for repeated options."""
 
     def main(self, *args: Any, **options: Any) -> Any:  # noqa: ANN401 - the signature is typer's
         """Run one command and exit the process with its code."""
@@ -25,7 +25,7 @@ class Commands(TyperGroup):
             sys.exit(super().main(*args, **{**options, "standalone_mode": False}) or 0)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401 - typer keeps the classes to itself
-        """The command with its name and arguments; raises `CommandFailure` for an option that is there twice."""
+        """Return the command with its name and arguments; raises `CommandFailure` for a repeated option."""
         name, command, rest = super().resolve_command(ctx, args)
         if (twice := _given_twice(command, rest)) is not None:
             raise CommandFailure(f"{twice} is there twice: give it once")
@@ -33,9 +33,9 @@ class Commands(TyperGroup):
 
 
 def _open_what_is_closed() -> None:
-    """A shell's `>&-` closes what Python then has none of: nobody reads it, as nobody reads /dev/null.
+    """Open /dev/null for output streams that a shell closed with `>&-`, where Python has None.
 
-    Nor does anything come from an input that `<&-` closes.
+    The same is done for an input closed with `<&-`, which then is empty.
     """
     if sys.stdin is None:
         sys.stdin = Path(os.devnull).open(encoding="utf-8")  # noqa: SIM115 - until the process ends

@@ -1,4 +1,4 @@
-"""The config.json that a pool names by its ConfigMap: out of the file that is planned, or out of the cluster."""
+"""The config.json in a ConfigMap that a pool's model names: from the file that is planned, or from the cluster."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ConfigMaps:
-    """ConfigMaps of the file by (namespace, name), before those of the cluster if there is one."""
+    """ConfigMaps of the file by (namespace, name), which come before those of the cluster if there is one."""
 
     given: dict[tuple[str, str], Json]
     world: World
 
     @classmethod
     def of(cls, documents: list[Json], world: World) -> ConfigMaps:
-        """Those among the documents, as `kubectl apply` would place them."""
+        """Collect the ConfigMaps among the documents, in the namespace where `kubectl apply` would put them."""
         given = {}
         for body in of_kind(documents, "ConfigMap"):
             metadata = _mapping(body.get("metadata"))
@@ -34,11 +34,11 @@ class ConfigMaps:
         return cls(given, world)
 
     def into_pool(self, pool: PoolRecord) -> PoolRecord:
-        """The pool with the text that its model names."""
+        """Return the pool with the config.json that its model names; raises `CommandFailure` where it is missing."""
         return pool if pool.spec is None else replace(pool, spec=self._filled(pool.key.namespace, pool.spec))
 
     def into_split(self, split: SplitRecord) -> SplitRecord:
-        """The split, likewise on both sides."""
+        """Return the split with the config.json filled in on both sides."""
         if split.spec is None:
             return split
         prefill, decode = (self._filled(split.key.namespace, each) for each in (split.spec.prefill, split.spec.decode))
@@ -67,5 +67,5 @@ class ConfigMaps:
 
 
 def _mapping(value: object) -> Json:
-    """A part of an object that nobody has checked yet."""
+    """Return a part of an unchecked object, or an empty map where it is none."""
     return value if isinstance(value, dict) else {}

@@ -1,4 +1,4 @@
-"""Which NVLink domains are considered for a replica, and why each is not taken."""
+"""Which NVLink domains were considered for a replica, and why each was not taken."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from weft.placement import FreeMap
 
 SHOWN = 20
-# What has room is nearest to a place, then what has it in pieces; another accelerator is none at all.
+# Order of reasons: a domain with room comes first, then one with room in pieces; another accelerator comes last.
 _TELLING = {
     Reason.OtherPreferred: 0,
     Reason.DomainFragmented: 1,
@@ -42,8 +42,8 @@ _BETWEEN = 3
 class Considered:
     """What a replica of the pool `name` needs, and every domain that is not taken, the most telling reason first.
 
-    `nodes` are where it would go now: one more than there are, or, if the pool `lacks` a place, what became free since
-    the operator looked.
+    `nodes` are where it would go now: one more replica than there are, or, if the pool `lacks` a place, on GPUs that
+    became free since the operator looked.
     """
 
     name: str
@@ -61,10 +61,10 @@ def lacks_a_place(conditions: Iterable[tuple[str, str, str]]) -> bool:
 def considered(
     pool: PoolRecord, sitting: Sitting, partners: Sequence[str] = (), *, always: bool = False
 ) -> Considered | None:
-    """Search again as the operator does, on the fabric as it is, for one replica more.
+    """Search for one more replica as the operator does, on the fabric as it is.
 
-    `partners` are nodes of its other half. None for a pool that has no plan, or lacks no place unless that is told
-    `always`.
+    `partners` are nodes of the other half of its split. None for a pool without a plan, and for one that lacks no place
+    unless `always`.
     """
     lacks = lacks_a_place([(each.kind, each.status, each.explanation.reason.value) for each in pool.conditions])
     if pool.spec is None or pool.status.plan is None or not (lacks or always):
@@ -92,7 +92,7 @@ def considered(
 
 
 def _placement(pool: PoolRecord, spec: PoolSpec, partners: Sequence[str], free: FreeMap) -> PlacementSpec:
-    """With the NVLink domain that both halves are in, where their KV goes over NVLink."""
+    """Return the placement, pinned to the NVLink domain of both halves where their KV goes over NVLink."""
     known, own = free.fabric.nodes(), (node for each in pool.status.assignments for node in each.nodes)
     homes = [known[node].domain for node in (*own, *partners) if node in known]
     return replace(spec.placement, nvlink_domain=homes[0]) if homes and over_nvlink(spec) else spec.placement
@@ -110,7 +110,7 @@ def _order(domain: tuple[str, Explanation], left: dict[str, int]) -> tuple[objec
 
 
 def considered_page(found: Considered) -> RenderableType:
-    """The first domains with their reasons, and how many others there are of each."""
+    """Show the first domains with their reasons, and count the others by reason."""
     head = f"{found.name}: {found.need}; {counted(len(found.domains), 'NVLink domain')} considered"
     if found.nodes:
         who, would = ("a", "would find room now, on") if found.lacks else ("one more", "would go to")

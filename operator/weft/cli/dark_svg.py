@@ -1,4 +1,4 @@
-"""Pictures that follow the page they stand on."""
+"""Makes SVG pictures follow the colour scheme of the page that they are on."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def also_dark(svg: str, dark: Mapping[str, str]) -> str:
-    """The SVG with a rule for each colour where a page is dark; programs that know no such rule show it light."""
+    """Add a rule for each colour where the page is dark; programs that ignore the rule show the light picture."""
     rules = "".join(
         f'[style*="{kind}: {light}"]{{{kind}:{instead}!important}}'
         for light, instead in dark.items()

@@ -1,4 +1,4 @@
-"""`weft plan --drain NODE`: read what runs, follow what would happen, and tell it. Nothing is written."""
+"""`weft plan --drain NODE`: reads what runs, predicts what draining would do, and shows it. Nothing is written."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def run_drain(world: World, nodes: Sequence[str], form: Format) -> bool:
-    """Tell what would happen; whether everything could move."""
+    """Show what draining the nodes would do; returns whether every replica could move."""
     names = [node.name for node in world.nodes]
     for name in nodes:
         if name not in names:

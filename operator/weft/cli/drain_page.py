@@ -1,4 +1,4 @@
-"""How a drain reads: steps in their order, what stays and why, and what nobody touches."""
+"""How a drain is shown: the steps in order, what stays and why, and what is not touched."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NAMED = 8
 
 
 def drain_page(drain: Drain) -> RenderableType:
-    """The whole story; nothing of it is written anywhere."""
+    """Show a drain for people."""
     moving = len(drain.replicas) - len(drain.stays)
     stay = f", {len(drain.stays)} cannot" if drain.stays else ""
     head = Text(f"drain of {', '.join(drain.nodes)}: {counted(moving, 'replica')} can move{stay}", style="bold")
@@ -58,7 +58,7 @@ def _steps(drain: Drain) -> Table:
 
 
 def _what(change: Change, drain: Drain) -> str:
-    """What waits for another replica of its pool says for which: those that started just before."""
+    """Describe one change; a replica that waits names those that started in the turn before, which it waits for."""
     place = _place(change.assignment)
     if change.starts:
         return f"starts on {place}"
@@ -99,7 +99,7 @@ def _more(count: int) -> str:
 
 
 def drain_data(drain: Drain) -> Json:
-    """The same as data; a step is what happens at one time."""
+    """Return a drain as JSON-like data; changes at one time are one step."""
     numbers = {turn: number for number, turn in enumerate(sorted({each.turn for each in drain.steps}), start=1)}
     return {
         "nodes": list(drain.nodes),

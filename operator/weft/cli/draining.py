@@ -1,6 +1,6 @@
-"""What draining nodes would do: which replicas move, where to, in which order, and what stays for want of room. Pure.
+"""What draining nodes would do: which replicas move, where and in which order, and what stays for lack of room. Pure.
 
-The very decision that the operator makes is followed forward from a snapshot in which the nodes are cordoned.
+The operator's own decision is followed forward from a snapshot in which the nodes are cordoned.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Staying:
-    """A replica that cannot leave, or that leaves and is not replaced (`left`), and why."""
+    """A replica that cannot leave, or that leaves and is not replaced (`left`), with the reason."""
 
     pool: ResourceKey
     replica: int
@@ -37,10 +37,10 @@ class Staying:
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """What would happen. `steps` are in order; `elsewhere` are changes of pools without a replica on the nodes.
+    """What a drain would do. `steps` are in order; `elsewhere` are changes of pools without a replica on the nodes.
 
-    `others` are pods that are not Weft's, with the GPUs, or parts of them, that they hold; `earlier` counts places that
-    change before, whoever drains. `already` says why a node is left anyway.
+    `others` are pods that are not Weft's, with the GPUs, or parts of them, that they hold; `earlier` counts assignments
+    that change first, without the drain. `already` says why replicas leave a node anyway.
     """
 
     nodes: tuple[str, ...]
@@ -56,14 +56,14 @@ class Drain:
 
     @property
     def succeeds(self) -> bool:
-        """Whether everything of Weft's leaves, and as much serves as before."""
+        """Whether all of Weft's replicas leave, and as many serve as before."""
         return self.rests and not self.stays
 
 
 def drain(snapshot: Snapshot, nodes: Collection[str], catalog: Catalog) -> Drain:
-    """Let what is under way come to rest, cordon the nodes, and follow what happens.
+    """Let ongoing changes finish, cordon the nodes, and follow what happens.
 
-    Replicas that an earlier release of Weft rendered count as current: their rollout is not this drain's.
+    Replicas that an earlier release of Weft rendered count as current: their rollout is not part of this drain.
     """
     fabric = build_fabric(snapshot.nodes, snapshot.pods, catalog, snapshot.reports)
     already = tuple(why for name in sorted(nodes) if name in fabric.nodes() and (why := fabric.nodes()[name].leaving))
@@ -89,7 +89,7 @@ def drain(snapshot: Snapshot, nodes: Collection[str], catalog: Catalog) -> Drain
 
 
 def _as_current(snapshot: Snapshot, catalog: Catalog) -> Snapshot:
-    """The same, with the revision of today for what runs in the shape of today."""
+    """Give replicas that have today's shape today's revision too."""
     known = {pool.key.uid: pool for pool in snapshot.pools}
     renamed = {}
     for each in decide(snapshot, catalog).pools:
@@ -122,7 +122,7 @@ def _renamed_pod(pod: PodRecord, old: str, new: str) -> PodRecord:
 
 
 def _replicas_on(snapshot: Snapshot, nodes: Collection[str]) -> Iterator[tuple[ResourceKey, Assignment]]:
-    """By their places; where another scheduler picked them, by their pods."""
+    """Yield the replicas on these nodes, by assignment; where another scheduler picked the nodes, by pods."""
     bound = {
         (pod.identity.pool_uid, pod.identity.replica)
         for pod in snapshot.pods

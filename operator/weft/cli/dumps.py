@@ -1,4 +1,4 @@
-"""Whether the Nodes and Pods of a file look as a cluster writes them: an edited file is told where it does not."""
+"""Checks that the Nodes and Pods of a file look as a cluster writes them, and says where an edited file does not."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _is_text(value: object) -> bool:
 
 
 def _is_name(value: object) -> bool:
-    """Or an empty one, of a pod that no node has yet."""
+    """Whether a value is a text; it may be empty, as for a pod without a node."""
     return isinstance(value, str)
 
 
@@ -53,7 +53,7 @@ def _are_objects(value: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Claim:
-    """What stands at a path, where something stands there; a list on the way means each of its items."""
+    """A check of the values at a path, where there are any; a list on the way means each of its items."""
 
     path: str
     holds: Callable[[object], bool]
@@ -127,13 +127,13 @@ _CLAIMS = {
 
 
 def what_is_wrong(body: Json) -> str | None:
-    """The first field of a Node or Pod that no cluster would write, with what is expected there."""
+    """Return the first field of a Node or Pod that no cluster would write, with what is expected; None without one."""
     broken = next((claim for claim in _CLAIMS[body["kind"]] if claim.is_broken_by(body)), None)
     return f"{broken.path} must be {broken.expected}" if broken is not None else None
 
 
 def _at(value: object, path: list[str]) -> Iterator[object]:
-    """Everything at a path; `_ABSENT` where its last step leads nowhere, nothing where an earlier one does."""
+    """Yield everything at a path; `_ABSENT` where only its last step is missing, nothing where an earlier one is."""
     if isinstance(value, list):
         for item in value:
             yield from _at(item, path)

@@ -1,4 +1,4 @@
-"""`weft explain`: the story of a status, and the domains that were considered where a replica has no place."""
+"""`weft explain`: a resource's status in words, and the domains considered where a replica has no place."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Json = dict[str, Any]
 
 
 def run_explain(reader: ClusterReader, kind: str, name: str, *, domains: bool = False) -> bool:
-    """Tell; whether the resource is ready. `domains` are considered even where every replica has its place."""
+    """Explain a resource; returns whether it is ready. `domains` are shown even if every replica has a place."""
     with working("reading the cluster"):
         body = reader.resource(kind, name)
         parts = _considered(reader, body, always=domains)
@@ -31,7 +31,7 @@ def run_explain(reader: ClusterReader, kind: str, name: str, *, domains: bool = 
 
 
 def _considered(reader: ClusterReader, body: Json, *, always: bool) -> list[RenderableType]:
-    """Nothing where nobody asks and every replica has its place; one line where the fabric may not be read."""
+    """Return the domains considered if a replica has no place or `always`; one line if the fabric cannot be read."""
     conditions = (body.get("status") or {}).get("conditions") or []
     lacks = lacks_a_place([(each["type"], each["status"], each["reason"]) for each in conditions])
     if not (lacks or always):
@@ -55,6 +55,6 @@ def _of_fabric(reader: ClusterReader, uid: str, *, always: bool) -> list[Rendera
 
 
 def _of_the_others(pool: PoolRecord, ours: list[PoolRecord]) -> list[str]:
-    """Nodes of the other half of a split."""
+    """Return the nodes of the other half of a split."""
     others = (other for other in ours if other is not pool)
     return [node for other in others for each in other.status.assignments for node in each.nodes]

@@ -1,4 +1,4 @@
-"""`weft explain`: a resource's story as its status tells it."""
+"""The page of `weft explain`: a resource's status in words."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ORDER = (
     *("Planned", "ArgumentsUnknown", "Relaxed", "Placed", "Ready", "CapacityRequested"),
     *("SLOMet", "NetworkBound", "TransfersFailing", "Reconciling", "Stalled"),
 )
-SLOW_TIMES = 2.0  # a transfer that takes so many times what it should
+SLOW_TIMES = 2.0  # a transfer is slow from so many times its expected duration
 _OBSERVED = {
     "inputTokens": "{} tokens in",
     "outputTokens": "{} tokens out",
@@ -36,7 +36,7 @@ _BAD_WHEN_TRUE = {
 
 
 def explanation(body: Json) -> RenderableType:
-    """The whole page: headline, conditions, the plan and its losers, where replicas are and rather not, failures."""
+    """Show the whole page: headline, conditions, plan and rejected shapes, assignments, avoided nodes, failures."""
     status = body.get("status") or {}
     parts: list[RenderableType] = [_headline(body, status), _conditions(status)]
     if not status:
@@ -99,7 +99,7 @@ def _plan(status: Json) -> RenderableType | None:
     head.append(f"  {plan['reason']}: {plan.get('message', '')}", style="not bold default")
     facts = Text(f"expected of one replica: {_expected(expected)}, limited by {expected['limit']}", style="dim")
     alternatives = plan.get("alternatives") or []
-    if not alternatives:  # an empty table is an empty line
+    if not alternatives:  # an empty table would print an empty line
         return Group(head, facts)
     table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
     for one in alternatives:
@@ -142,7 +142,7 @@ def _assignments(status: Json) -> RenderableType | None:
 
 
 def _place(assignment: Json) -> str:
-    """Its nodes, or whom to ask for them."""
+    """Return the nodes of an assignment, or the scheduler and queue that pick them."""
     asked = assignment.get("handover")
     return f"{asked['scheduler']}, queue {asked['queue']}" if asked else ", ".join(assignment["nodes"])
 
@@ -164,7 +164,7 @@ def _avoided(status: Json) -> RenderableType | None:
 
 
 def _transport(status: Json) -> RenderableType | None:
-    """What carries KV, what is expected of it, and what is measured beside that."""
+    """Show what carries KV, with measured and expected transfer times."""
     wire, seen = status.get("transport"), status.get("observed") or {}
     if not wire:
         return None
@@ -196,7 +196,7 @@ def _observed(status: Json) -> RenderableType | None:
 
 
 def _calibrated(status: Json) -> RenderableType | None:
-    """What was learnt about the shape and the engine that are planned; others may be in the status beside it."""
+    """Show the calibration of the planned shape and engine; the status may hold others beside it."""
     plan = status.get("plan") or {}
     runs = (plan.get("shape"), plan.get("engineRelease"))
     known = next((one for one in status.get("calibration") or () if (one["shape"], one["engine"]) == runs), None)

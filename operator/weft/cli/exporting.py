@@ -1,4 +1,4 @@
-"""The resource that a plan recommends: what was asked, with the chosen engine, precision and shape written into it."""
+"""The resource that a plan recommends: the request, with the chosen engine, precision and shape written into it."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 _SHARED = ("model", "engine", "kvCache", "workload", "slo", "placement", "scaling", "rollout", "pod")
-_OF_ONE_FORM = ("replicas", "maxGPUs")  # of scaling: a count, or a budget, that means another thing in the other form
+_OF_ONE_FORM = ("replicas", "maxGPUs")  # fields of scaling that mean something else in the other form
 _BALANCING = "dataParallelBalancing"
 _KEPT_METADATA = ("name", "namespace", "labels", "annotations")
 
 
 def exported_pool(body: Json, plan: Plan) -> Json:
-    """An InferencePool that runs a plan of one pool; raises `CommandFailure` where the request does not allow it."""
+    """Make an InferencePool that runs a plan of one pool; raises `CommandFailure` where the request forbids it."""
     spec = _common(body, (plan,))
     spec["placement"] = {**spec.get("placement", {}), "accelerators": [plan.shape.accelerator]}
     spec["shape"] = {**_pins(plan.shape), **_balancing(body["spec"])}
@@ -32,7 +32,7 @@ def exported_pool(body: Json, plan: Plan) -> Json:
 
 
 def exported_split(body: Json, prefill: Plan, decode: Plan) -> Json:
-    """A PDSplit that runs the plans of both halves."""
+    """Make a PDSplit that runs the plans of both halves; raises `CommandFailure` where the request forbids it."""
     spec = _common(body, (prefill, decode))
     for name, plan in (("prefill", prefill), ("decode", decode)):
         own = copy.deepcopy(body["spec"].get(name, {}))
@@ -42,7 +42,7 @@ def exported_split(body: Json, prefill: Plan, decode: Plan) -> Json:
 
 
 def _common(body: Json, plans: tuple[Plan, ...]) -> Json:
-    """What both forms share, with the engine's release, and with the precision where there is one for all."""
+    """Return the fields that both forms share, with the engine's release, and the precision if all plans share it."""
     asked: Json = body["spec"]
     spec = {name: copy.deepcopy(asked[name]) for name in _SHARED if name in asked}
     spec["engine"] = {**spec.get("engine", {}), "name": plans[0].engine.name.value, "version": plans[0].engine.version}
@@ -62,19 +62,19 @@ def _document(kind: str, body: Json, spec: Json) -> Json:
 
 
 def _pins(shape: Shape) -> Json:
-    """Every size that is not 1, and the tensor group always."""
+    """Return every size that is not 1, and the tensor-parallel size always."""
     sizes = sizes_of(shape)
     return {name: size for name, size in sizes.items() if size > 1 or name == "tensorParallel"}
 
 
 def _balancing(*asked: Json) -> Json:
-    """The one pin that is no size, as it was asked for; what is said last counts."""
+    """Return the only pin that is not a size, as it was asked for; the last one given counts."""
     said = [each["shape"][_BALANCING] for each in asked if _BALANCING in each.get("shape", {})]
     return {_BALANCING: said[-1]} if said else {}
 
 
 def _checked(document: Json) -> Json:
-    """As the operator would read it."""
+    """Return the document if the operator's own parser accepts it; raises `CommandFailure` otherwise."""
     record = parse_pool(document) if document["kind"] == "InferencePool" else parse_split(document)
     if record.problem is not None:
         raise CommandFailure(f"the recommended {document['kind']} cannot be written: {record.problem.message}")

@@ -1,4 +1,4 @@
-"""`weft fabric`: read, seat everybody, and print or draw."""
+"""`weft fabric`: reads the fabric, finds who holds what, and prints or draws it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def run_fabric(world: World, form: Format, html: Path | None) -> None:
-    """Print the fabric, and write the page of it where one is asked for."""
+    """Print the fabric, and write the HTML page if one is asked for."""
     refuse_unwritable(html)
     found = seated(world)
     sitting = found.sitting
@@ -42,14 +42,14 @@ def run_fabric(world: World, form: Format, html: Path | None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Seated:
-    """Who sits where, with the pools that are known."""
+    """Who holds which GPUs, with the pools that are known."""
 
     sitting: Sitting
     running: Running
 
 
 def seated(world: World) -> Seated:
-    """Read the pools, and give everybody their place."""
+    """Read the pools, and find what everybody holds."""
     found = running(world)
     fabric = build_fabric(world.nodes, world.pods, load(), world.reports)
     return Seated(seat(fabric, world.pods, found, world.pool_names), found)

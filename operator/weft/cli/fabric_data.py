@@ -1,4 +1,4 @@
-"""`weft fabric -o json`: what the page shows, as data. Keys are never renamed; new ones may come."""
+"""`weft fabric -o json`: what the page shows, as data. Keys are never renamed; new ones may be added."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Json = dict[str, Any]
 
 
 def fabric_data(sitting: Sitting) -> Json:
-    """Domains with their nodes, and what still fits by accelerator. Sizes and counts are GPUs unless they say else."""
+    """Return domains with their nodes, and what still fits by accelerator. Sizes and counts are GPUs unless stated."""
     return {
         "domains": [_domain(rack) for rack in sitting.racks],
         "accelerators": [_accelerator(kind) for kind in sitting.kinds],
@@ -43,7 +43,7 @@ def _accelerator(kind: AcceleratorRoom) -> Json:
 
 
 def _room(room: AcceleratorRoom | DomainRoom) -> Json:
-    """Replicas that would fit, by their GPUs as text."""
+    """Return how many more replicas fit, by their number of GPUs as text."""
     return {"largestReplica": room.largest, "slots": {str(size): count for size, count in room.slots}}
 
 
@@ -60,7 +60,7 @@ def _node(tray: Tray) -> Json:
 
 
 def _sitter(sitter: Sitter) -> Json:
-    """A replica of a pool, or a pod of somebody else; the name has its namespace before a slash."""
+    """Return a replica of a pool, or a pod of somebody else; names are `namespace/name`."""
     who: Json = {"pod": sitter.name}
     if sitter.replica is not None:
         who = {"pool": sitter.name, "replica": sitter.replica}

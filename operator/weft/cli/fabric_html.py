@@ -1,8 +1,8 @@
-"""`weft fabric --html`: the fabric as one page that needs nothing else, no script and no network.
+"""`weft fabric --html`: the fabric as one self-contained page, without scripts or network access.
 
 A card is an NVLink domain, a row a node, a cell a GPU. Colours are those of Okabe and Ito, "Color Universal Design"
-(2008), which people with any colour vision tell apart; beyond seven pools a notch in the cell tells more. What is free,
-kept or lost differs by its border and pattern as well.
+(2008), which people with any colour vision can distinguish; beyond seven pools a notch in the cell distinguishes more.
+Free, spare and unusable GPUs differ by border and pattern as well.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from weft.cli.sitting import Rack, Sitter, Sitting, Tray
 
 COLOURS, NOTCHES = 7, 4
-ROOMY_TRAYS, COMPACT_TRAYS = 60, 400  # up to so many every row has words, up to so many cells are of a middle size
+ROOMY_TRAYS, COMPACT_TRAYS = 60, 400  # most nodes with words in every row, and with cells of medium size
 LONGEST_NAME = 8
 _META = '<meta charset="utf-8"><meta name="viewport" content="width=device-width">'
 _STATES = {FREE: "free", SPARE: "spare", LOST: "lost"}
@@ -34,13 +34,13 @@ _STATES = {FREE: "free", SPARE: "spare", LOST: "lost"}
 
 @dataclass(frozen=True, slots=True)
 class Paint:
-    """How cells look: the classes of each pool, and whether rows have words beside them."""
+    """How cells look: the CSS classes of each pool, and whether rows have words beside them."""
 
     pools: dict[str, str]
     roomy: bool
 
     def of(self, mark: str, sitter: Sitter | None) -> str:
-        """Classes of one cell."""
+        """Return the CSS classes of one cell."""
         if mark in _STATES:
             return _STATES[mark]
         if sitter is None or sitter.replica is None:
@@ -50,7 +50,7 @@ class Paint:
 
 
 def fabric_html(sitting: Sitting, told: str) -> str:
-    """The whole page; `told` says where the fabric was read, and when."""
+    """Return the whole page; `told` says where and when the fabric was read."""
     trays = sum(len(rack.trays) for rack in sitting.racks)
     density = "roomy" if trays <= ROOMY_TRAYS else "compact" if trays <= COMPACT_TRAYS else "small"
     paint = Paint(colours(sitting.pools), density == "roomy")
@@ -71,7 +71,7 @@ def fabric_html(sitting: Sitting, told: str) -> str:
 
 
 def colours(pools: Iterable[str]) -> dict[str, str]:
-    """Classes by pool: the colour that its name asks for, or the next one that is free; then again with a notch."""
+    """Return CSS classes by pool: a colour from its name, or the next free one; beyond seven pools with a notch."""
     taken: set[int] = set()
     found = {}
     ring = COLOURS * NOTCHES
@@ -87,7 +87,7 @@ def colours(pools: Iterable[str]) -> dict[str, str]:
 
 
 def _sections(sitting: Sitting, paint: Paint) -> Iterator[str]:
-    """One for each zone and network tier that several domains share; boards of one kind stand together in one card."""
+    """Yield one section for each zone and shared network tier; single-node domains of one kind share one card."""
     below = Counter(_path(rack)[:1] for rack in sitting.racks)
     ordered = sorted(
         sitting.racks, key=lambda rack: (_title(rack, below), rack.domain.accelerator, natural(rack.domain.name))
@@ -107,7 +107,7 @@ def _path(rack: Rack) -> tuple[str, ...]:
 
 
 def _title(rack: Rack, below: Mapping[tuple[str, ...], int]) -> str:
-    """`zone a · spine-1`: the zone, and the outermost tier where it tells groups of domains apart.
+    """Return `zone a · spine-1`: the zone, with the outermost network tier where several domains share it.
 
     `below` counts domains by that tier.
     """
@@ -143,7 +143,7 @@ def _rack(rack: Rack, paint: Paint) -> str:
 
 
 def _short(name: str) -> str:
-    """A name that fits above four cells: cliques are long and differ at their end."""
+    """Shorten a name to fit above four cells: cliques are long and differ at their end."""
     return name if len(name) <= LONGEST_NAME else f"{name[:2]}…{name[3 - LONGEST_NAME :]}"
 
 
@@ -175,7 +175,7 @@ def _cell(mark: str, sitter: Sitter | None, paint: Paint) -> str:
 
 
 def _words(tray: Tray) -> str:
-    """Who sits there and what is amiss."""
+    """Return who holds the node's GPUs, and what is wrong with it."""
     who = ", ".join(dict.fromkeys(sitter.name for sitter in tray.sitters)) or (
         f"spare of {tray.spare_of}" if tray.spare_of else ""
     )

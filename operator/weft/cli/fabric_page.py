@@ -1,4 +1,4 @@
-"""`weft fabric`: zones, network tiers, NVLink domains and nodes as a tree, with who sits where and what still fits."""
+"""`weft fabric`: zones, network tiers, NVLink domains and nodes as a tree, with who holds what and what still fits."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 USED, PROMISED, FREE, SPARE, LOST = "■", "▣", "□", "◌", "×"
 _WORDS = {PROMISED: "promised to a replica", SPARE: "kept as a spare", LOST: "not usable"}
 SHOWN_TAINTS = 4
-MOST_CELLS = 256  # of one node: whole devices, or their parts
+MOST_CELLS = 256  # most cells of one node: whole devices, or their parts
 GKE_NETWORKS = "networking.gke.io.networks/"
 
 
 def fabric_page(sitting: Sitting) -> RenderableType:
-    """The whole fabric; a domain of one node is one line."""
+    """Show the whole fabric; a domain of one node takes one line."""
     tree = Tree(Text(f"fabric: {headline(sitting)}", style="bold"))
     if not sitting.racks:
         tree.add(Text(nothing_offered(sitting), style="yellow"))
@@ -46,14 +46,14 @@ def fabric_page(sitting: Sitting) -> RenderableType:
 
 
 def nothing_offered(sitting: Sitting) -> str:
-    """The line for a fabric without accelerators; where there are notes, they follow it and say what is amiss."""
+    """Return the line for a fabric without accelerators; notes that say why follow it."""
     if sitting.notes:
         return "no node offers accelerators that Weft can use:"
     return "no node offers accelerators: do the device plugin and GPU feature discovery run?"
 
 
 def headline(sitting: Sitting) -> str:
-    """The fabric in one line."""
+    """Return the fabric in one line."""
     trays = [tray for rack in sitting.racks for tray in rack.trays]
     total = sum(tray.node.total for tray in trays)
     spare = sum(rack.spare for rack in sitting.racks)
@@ -65,10 +65,10 @@ def headline(sitting: Sitting) -> str:
 
 
 def cells(tray: Tray) -> list[tuple[str, Sitter | None]]:
-    """One mark for each GPU of a node, and whose it is; those of pods that nobody names come after the others.
+    """Return a mark for each GPU of a node, with who holds it; GPUs whose holder is unknown come after the others.
 
     Promises are shown as far as there is room: where something else took the place, they are about to be given up. A
-    node with more than a row can show has none: its numbers tell.
+    node with more GPUs than a row can show has no marks, only numbers.
     """
     if tray.node.total > MOST_CELLS:
         return []
@@ -83,7 +83,7 @@ def cells(tray: Tray) -> list[tuple[str, Sitter | None]]:
 
 
 def _add(branch: Tree, racks: Sequence[Rack], level: int) -> None:
-    """Domains below a branch; a network tier that several of them share is a branch of its own."""
+    """Add domains below a branch; a network tier that several of them share becomes a branch."""
     for tier, group in groupby(
         sorted(racks, key=lambda rack: _tiers(rack, level)[:1]), key=lambda rack: _tiers(rack, level)[:1]
     ):
@@ -96,7 +96,7 @@ def _add(branch: Tree, racks: Sequence[Rack], level: int) -> None:
 
 
 def _tiers(rack: Rack, level: int) -> tuple[str, ...]:
-    """Names of the network tiers from a level on, those that are known."""
+    """Return the names of the known network tiers from a level on."""
     known = [tier for tier in rack.domain.tiers[1:] if tier]
     return tuple(known[level - 1 :])
 
@@ -154,13 +154,13 @@ def _state(line: Text, tray: Tray) -> Text:
 
 
 def _memory(node: FabricNode) -> str:
-    """Of one device."""
+    """Return the memory of one device in words."""
     memory = f"{digits(node.memory_bytes / GIB)} GiB"
     return f"parts of {memory}" if node.shared else f"{memory} each"
 
 
 def _within(place: str) -> str:
-    """The place in the network that no branch tells."""
+    """Return the place in the network that no branch shows."""
     return f"in {place}" if place else ""
 
 
@@ -169,7 +169,7 @@ def _facts(*told: str) -> str:
 
 
 def _devices(node: FabricNode) -> str:
-    """Network devices by resource; GKE's are one resource each."""
+    """Return the network devices by resource; GKE has one resource for each network, which are added up."""
     counts: Counter[str] = Counter()
     for name, count in node.nics:
         counts[f"{GKE_NETWORKS}*" if name.startswith(GKE_NETWORKS) else name] += count
@@ -177,14 +177,14 @@ def _devices(node: FabricNode) -> str:
 
 
 def _legend(sitting: Sitting) -> list[Text]:
-    """Of the marks beside used and free, those that are there."""
+    """Explain the marks in use beside those for used and free."""
     seen = {mark for rack in sitting.racks for tray in rack.trays for mark, _ in cells(tray)}
     told = [f"{mark} {words}" for mark, words in _WORDS.items() if mark in seen]
     return [Text("   ".join((f"{USED} held by pods", f"{FREE} free", *told)), style="dim")] if told else []
 
 
 def _holes(sitting: Sitting) -> Table:
-    """How many replicas of each size would still fit."""
+    """Show how many more replicas of each size fit."""
     sizes = sorted({size for kind in sitting.kinds for size, _ in kind.slots})
     numbers = ("free", "largest", *(counted(size, "GPU") for size in sizes))
     found = headed_table("what still fits", *numbers, right=numbers, wraps=numbers)

@@ -1,4 +1,4 @@
-"""What stands around the racks on the page of the fabric: shares, the legend, what still fits, and what is amiss."""
+"""What surrounds the racks on the fabric's HTML page: shares, the legend, what still fits, and what is wrong."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MARKS = (
 
 
 def share(sitting: Sitting, paint: Callable[[str, Sitter | None], str]) -> str:
-    """Figures, and one bar with every GPU of the fabric in it."""
+    """Show figures, and one bar with every GPU of the fabric; `paint` gives the CSS classes of a cell."""
     counts: Counter[tuple[int, str, str]] = Counter()
     for tray in _trays(sitting):
         for mark, sitter in cells(tray):
@@ -61,14 +61,14 @@ def _percent(fraction: float) -> str:
 
 
 def _place(mark: str, sitter: Sitter | None) -> int:
-    """Its order in the bar."""
+    """Return a cell's position in the bar."""
     if mark in {USED, PROMISED}:
         return 0 if sitter is not None and sitter.replica is not None else 1
     return {FREE: 2, SPARE: 3, LOST: 4}[mark]
 
 
 def legend(sitting: Sitting, pools: dict[str, str]) -> str:
-    """Every pool with its size, and the marks that are on the page."""
+    """Show every pool with its size, and the marks that are on the page."""
     gpus: Counter[str] = Counter()
     replicas: dict[str, set[int]] = defaultdict(set)
     for tray in _trays(sitting):
@@ -95,12 +95,12 @@ def _looks(sitting: Sitting) -> Iterator[str]:
 
 
 def is_outlined(tray: Tray) -> bool:
-    """Whether something is amiss with a node that cells alone do not show."""
+    """Whether something is wrong with a node that its cells alone do not show."""
     return tray.why is not None and (tray.node.used > 0 or not tray.faulty)
 
 
 def holes(sitting: Sitting) -> str:
-    """How many replicas of each size would still fit, and how much of what is free they could use."""
+    """Show how many more replicas of each size fit, and the share of the free GPUs that they can use."""
     if not sitting.kinds:
         return ""
     sizes = sorted({size for kind in sitting.kinds for size, _ in kind.slots})
@@ -125,7 +125,7 @@ def _hole(kind: AcceleratorRoom, size: int) -> str:
 
 
 def troubles(sitting: Sitting) -> str:
-    """Every node that is not usable or impaired, and what labels contradict each other in."""
+    """Show every unusable or impaired node, and what labels contradict each other."""
     rows = [
         _row(tray.node.name, tray.why, ", ".join(map(str, tray.sitters)), leaving=tray.node.leaving is not None)
         for tray in _trays(sitting)

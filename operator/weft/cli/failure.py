@@ -29,7 +29,7 @@ FAULT_OF_OURS = 4
 INTERRUPTED = 130  # 128 + SIGINT, as shells count
 
 
-# What typer and pydantic say of a value, and what a person needs to hear.
+# Phrases of typer and pydantic about a value, with plainer ones.
 _IN_PLAIN_WORDS = (
     ("Value error, ", ""),
     ("Input should be", "must be"),
@@ -39,10 +39,10 @@ _IN_PLAIN_WORDS = (
 
 
 class CommandFailure(Exception):  # noqa: N818 - it is how a command ends, not a fault of ours
-    """One sentence for the person at the terminal, saying what to do, and the exit code."""
+    """One sentence for the user that says what to do, with the exit code."""
 
     def __init__(self, message: str, exit_code: int = INPUT_IS_WRONG) -> None:
-        """Keep both; the command group prints and exits."""
+        """Store both; the command group prints the message and exits."""
         super().__init__(message)
         self.message = message
         self.exit_code = exit_code
@@ -50,7 +50,7 @@ class CommandFailure(Exception):  # noqa: N818 - it is how a command ends, not a
 
 @contextmanager
 def failures_become_one_sentence() -> Iterator[None]:
-    """Print whatever is raised as one line on stderr and exit with its code."""
+    """Print any exception as one line on stderr, and exit with its code."""
     try:
         yield
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""Figures and moments of a status as people read them."""
+"""Formats figures and times of a status for people."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _FIGURE = re.compile(r"([0-9.]+(?:[eE][+-]?[0-9]+)?)([a-zA-Z]*)")
 
 
 def figure(text: str) -> str:
-    """A figure of a status: `37.07053974419959ms` reads `37.1 ms`, `1199.7` reads `1200`; other text stays."""
+    """Format a figure of a status: `37.07053974419959ms` becomes `37.1 ms`, `1199.7` becomes `1200`; else as it is."""
     match = _FIGURE.fullmatch(text)
     if match is None:
         return text
@@ -21,5 +21,5 @@ def figure(text: str) -> str:
 
 
 def moment(text: str) -> str:
-    """A time of a status without fractions of a second."""
+    """Format a time of a status without fractions of a second."""
     return re.sub(r"\.[0-9]+Z$", "Z", text)

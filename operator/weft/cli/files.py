@@ -1,4 +1,4 @@
-"""Reading resources and fabric dumps from files or standard input."""
+"""Reads resources and fabric dumps from files or standard input."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ STANDARD_INPUT = "-"
 MAX_BYTES = 256 * 1024 * 1024  # the nodes and pods of a large cluster take some 50 MB
 MAX_DEPTH = 2000
 _NO_BLANK = re.compile(r"\S")
-_TABLES = ("NAME ", "NAMESPACE ")  # as kubectl prints them for people
+_TABLES = ("NAME ", "NAMESPACE ")  # how kubectl's tables for people begin
 _HOW = "let kubectl write it with -o yaml or -o json"
 _NAMES = {list: "a list", str: "a text", int: "a number", float: "a number", bool: "true or false"}
 
 
 def load_documents(path: str, wanted: str = "a Kubernetes object") -> list[Json]:
-    """Every object in a YAML or JSON file (`-`: standard input); Kubernetes `List`s are opened.
+    """Return every object in a YAML or JSON file (`-`: standard input), and the items of Kubernetes `List`s.
 
-    `wanted` is what the sentence says of a document that is no object.
+    `wanted` names the expected kind of object in messages. Raises `CommandFailure` for a file that cannot be read or
+    parsed.
     """
     text = _read(path)
     try:
@@ -51,12 +52,12 @@ def load_documents(path: str, wanted: str = "a Kubernetes object") -> list[Json]
 
 
 def shown(path: str) -> str:
-    """A path as sentences name it."""
+    """Return a path as messages name it."""
     return "standard input" if path == STANDARD_INPUT else path or "''"
 
 
 def of_kind(documents: list[Json], *kinds: str) -> list[Json]:
-    """The objects of some kinds, in order."""
+    """Return the objects of some kinds, in order."""
     return [body for body in documents if body.get("kind") in kinds]
 
 
@@ -89,7 +90,7 @@ def _parsed(text: str) -> list[object]:
 
 
 def _one_after_another(text: str) -> Iterator[object]:
-    """JSON objects in one file, as two commands of kubectl write them there."""
+    """Yield JSON objects that follow each other in one file, as two kubectl commands write them."""
     decoder, start = json.JSONDecoder(object_pairs_hook=each_key_once), 0
     while begins := _NO_BLANK.search(text, start):
         document, start = decoder.raw_decode(text, begins.start())
@@ -97,13 +98,13 @@ def _one_after_another(text: str) -> Iterator[object]:
 
 
 def _could_be_deep(text: str) -> bool:
-    """Nesting takes a bracket or a column each."""
+    """Whether the text may be nested deeply: each level takes a bracket or a column."""
     brackets = text.count("[") + text.count("{")
     return brackets > MAX_DEPTH or max(map(len, text.splitlines()), default=0) > MAX_DEPTH
 
 
 def _refuse_deep(events: Iterator[yaml.Event]) -> None:
-    """Libyaml overflows the stack of the process where Python would raise."""
+    """Raise `RecursionError` for deep nesting, as libyaml would overflow the stack of the process."""
     depth = 0
     for event in events:
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
@@ -118,7 +119,7 @@ def _where(error: yaml.MarkedYAMLError) -> str:
 
 
 def _once(error: RepeatedKeyError) -> str:
-    """What to do; at the left margin two commands of kubectl may have written into one file."""
+    """Say what to do about a repeated key; at the left margin two kubectl commands may have written into one file."""
     at_the_margin = error.problem_mark is not None and error.problem_mark.column == 0
     return "give it once" + (", or --- before it if another object begins there" if at_the_margin else "")
 
@@ -132,7 +133,7 @@ def _object(path: str, number: int, document: object, wanted: str) -> Json:
 
 
 def _opened(path: str, number: int, document: Json) -> list[Json]:
-    """What a list holds; items of a `NodeList`, as the API server itself writes it, leave their kind to the list."""
+    """Return the items of a list; those of a `NodeList`, as the API server writes it, take their kind from the list."""
     if "kind" not in document and "items" in document:  # kubectl prints the kind last
         raise CommandFailure(f"document {number} of {shown(path)} has items and no kind: is the file whole?")
     kind = str(document.get("kind", ""))

@@ -1,8 +1,8 @@
-"""Decisions followed forward without a cluster, until nothing changes any more. Pure.
+"""Follows decisions forward without a cluster, until nothing changes any more. Pure.
 
 Between two decisions everything goes well: pods of new replicas start where they were assigned and become ready, and
-pods of replicas that nothing assigns vanish; so do their ComputeDomains. Where another scheduler picks nodes, its pods
-become ready without any.
+pods of replicas without an assignment vanish; so do their ComputeDomains. Where another scheduler picks nodes, pods
+become ready without a node.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from weft.domain.snapshot import PoolRecord, ResourceKey, Snapshot
     from weft.domain.status import Assignment, PoolStatus
 
-TURN_SECONDS = 60.0  # no replica is young any more, and every back-off comes to its end
-MOST_TURNS = 400  # a rollout of that many replicas, one at a time
+TURN_SECONDS = 60.0  # long enough that no replica is young any more, and that back-offs end
+MOST_TURNS = 400  # enough for a rollout of so many replicas, one at a time
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A replica that gets its place, or loses it, in one turn; turns count from 1."""
+    """An assignment that a replica gets (`starts`) or loses in one turn; turns count from 1."""
 
     turn: int
     pool: ResourceKey
@@ -43,9 +43,9 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """The world at rest, the last decision, and all that happened on the way.
+    """The snapshot at rest, the last decision, and all changes on the way.
 
-    `rests` is False where it was still moving after `MOST_TURNS`.
+    `rests` is False where something still changed after `MOST_TURNS`.
     """
 
     snapshot: Snapshot
@@ -55,7 +55,7 @@ class Followed:
 
 
 def follow(snapshot: Snapshot, catalog: Catalog) -> Followed:
-    """Decide, let it happen, and decide again, until a whole turn changes no place and no pod."""
+    """Decide, apply the decision, and decide again, until a whole turn changes no assignment and no pod."""
     fabric = build_fabric(snapshot.nodes, snapshot.pods, catalog, snapshot.reports)
     resources = {name: node.resource for name, node in fabric.nodes().items()}
     changes: list[Change] = []
@@ -72,7 +72,7 @@ def follow(snapshot: Snapshot, catalog: Catalog) -> Followed:
 
 
 def _waits(decisions: Decisions) -> bool:
-    """Whether time alone lets a pool go on."""
+    """Whether a pool only waits for time to pass."""
     reasons = {each.explanation.reason for decision in decisions.pools for each in decision.conditions}
     return Reason.BackingOff in reasons
 
@@ -95,7 +95,7 @@ def _a_turn_later(snapshot: Snapshot, decisions: Decisions, resources: Mapping[s
 
 
 def _with_compute_domains(snapshot: Snapshot) -> Snapshot:
-    """Those of replicas that are assigned, and those of others; labels of the ones that are gone go with them."""
+    """Keep the ComputeDomains of assigned replicas and of others; labels of those that are gone go too."""
     reports, pools = snapshot.reports, snapshot.pools
     owners = {uid for pool in pools for uid in (pool.key.uid, pool.split_uid)} - {None}
     wanted = {
@@ -119,7 +119,7 @@ def _without_label(node: NodeRecord, gone: set[str]) -> NodeRecord:
 
 
 def _remaining(snapshot: Snapshot, pools: tuple[PoolRecord, ...]) -> Iterator[PodRecord]:
-    """Pods of others, and those of replicas that are assigned: ready where they belong."""
+    """Yield the pods of others, and those of assigned replicas, ready on their nodes."""
     places = {(pool.key.uid, each.replica): each for pool in pools for each in pool.status.assignments}
     known = {pool.key.uid for pool in pools}
     for pod in snapshot.pods:
@@ -168,5 +168,5 @@ def _ready(pod: PodRecord, node: str | None) -> PodRecord:
 
 
 def _node(place: Assignment, rank: int) -> str | None:
-    """Where a pod was promised its place; None where another scheduler picks it."""
+    """Return the node that a pod was assigned; None where another scheduler picks it."""
     return place.nodes[rank] if rank < len(place.nodes) else None

@@ -1,6 +1,6 @@
-"""What several commands read: nodes and pods of a file, of a cluster or of nowhere, and standard input but once.
+"""Inputs of several commands: nodes and pods from a file, a cluster or nowhere, and a check for standard input.
 
-Readers are loaded when they are asked for: `weft --help` waits for no parser.
+Readers are only loaded when they are used: `weft --help` waits for no parser.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 def world_from(file: str | None, context: str | None, *, imagine: bool) -> World:
-    """The nodes and pods of the file, or else of the cluster of that kubeconfig context (None: the current one).
+    """Read nodes and pods from the file, or else from the cluster of a kubeconfig context (None: the current one).
 
-    With `imagine` and neither given, an empty cluster with every accelerator that Weft knows. Raises `CommandFailure`
-    for both at once, for a file that cannot be understood and for a cluster that does not answer.
+    With `imagine` and neither given, return an empty cluster with every accelerator that Weft knows. Raises
+    `CommandFailure` for both at once, for a file that cannot be parsed and for a cluster that does not answer.
     """
     from weft.catalog import load
     from weft.cli.files import shown

@@ -1,4 +1,4 @@
-"""What a kubeconfig offers, and a sentence about it when it cannot be used."""
+"""The contexts of a kubeconfig, with an error that says what to do when it cannot be used."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TOKEN = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """One context of a kubeconfig. `files` is as KUBECONFIG has it: paths joined by colons."""
+    """One context of a kubeconfig. `files` is as in KUBECONFIG: paths joined by colons."""
 
     files: str
     context: str
@@ -22,17 +22,17 @@ class Chosen:
 
 
 def is_in_a_pod() -> bool:
-    """A service account is mounted."""
+    """Whether a service account is mounted."""
     return "KUBERNETES_SERVICE_HOST" in os.environ and _TOKEN.exists()
 
 
 def has_a_kubeconfig() -> bool:
-    """At least one of the usual files exists."""
+    """Whether at least one of the usual kubeconfig files exists."""
     return _exists(_usual_files())
 
 
 def choose_context(files: str | None, context: str | None) -> Chosen:
-    """The context that is asked for, or the current one; says what is wrong when there is none."""
+    """Return the given context, or the current one; raises `CommandFailure` when there is none."""
     files = files or _usual_files()
     if not _exists(files):
         raise CommandFailure(f"there is no kubeconfig at {files}: set KUBECONFIG to one that exists", CLUSTER_REFUSES)
@@ -51,7 +51,7 @@ def _exists(files: str) -> bool:
 
 
 def _merged(files: str) -> dict[str, Any]:
-    """All files as one, as kubectl merges them."""
+    """Merge all files into one, as kubectl does."""
     from kubernetes.config import ConfigException
     from kubernetes.config.kube_config import KubeConfigMerger
     from yaml import YAMLError

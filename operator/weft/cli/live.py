@@ -1,4 +1,4 @@
-"""A page that is looked up again and again until Ctrl-C."""
+"""A page that is refreshed until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def keep_showing(first: RenderableType, look: Callable[[], RenderableType], seconds: float) -> None:
-    """Show a page on the whole screen; a look that fails leaves the last page, with the reason below."""
+    """Show a page on the whole screen, refreshed every `seconds`; a failed refresh keeps it, with the reason below."""
     last = first
     with Live(last, console=console(), screen=True) as live:
         try:

@@ -1,6 +1,6 @@
-"""`--from-prometheus`: the requests that a resource really had, as its engines counted them, drawn anew by a seed.
+"""`--from-prometheus`: a trace drawn from what a resource's engines counted, reproducible by its seed.
 
-What is known is a rate and mean lengths of each step; when each request came and how long it was is made up.
+Known are a rate and mean lengths of each step; the time and the lengths of single requests are drawn.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 STEP_SECONDS, MOST_STEPS = 60.0, 1440
 _TIMEOUT_SECONDS = 30
-_LONGEST = 160  # letters of an answer that is no rates
-_NO_ANSWER = (ValueError, KeyError, TypeError, RecursionError)  # what reading something else than rates comes to
+_LONGEST = 160  # most characters that a message quotes of an unexpected answer
+_NO_ANSWER = (ValueError, KeyError, TypeError, RecursionError)  # raised by reading an answer that holds no rates
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """Where requests were counted: a Prometheus, the last so many hours of it, and a pool whose engines answered.
+    """Where requests were counted: a Prometheus, its last `hours`, and a pool whose engines answered.
 
     `series` are the names of their metrics.
     """
@@ -47,7 +47,7 @@ class Recorded:
 
     @property
     def counters(self) -> tuple[str, str, str]:
-        """Of requests, of their prompt tokens and of those of answers; raises `CommandFailure` without them."""
+        """The counters of requests, prompt tokens and answer tokens; raises `CommandFailure` without them."""
         series = self.series
         if series.input_tokens is not None and series.output_tokens is not None:
             return series.finished, series.input_tokens, series.output_tokens
@@ -58,19 +58,19 @@ class Recorded:
 
     @property
     def step_seconds(self) -> float:
-        """From one value to the next."""
+        """Seconds from one value to the next."""
         return max(STEP_SECONDS, math.ceil(self.hours * 3600.0 / MOST_STEPS))
 
     @property
     def words(self) -> str:
-        """`last 24 h in prometheus`, without what may be secret in the address."""
+        """`last 24 h in prometheus`, without credentials in the address."""
         return f"last {self.hours:g} h in {urlsplit(self.url).hostname}"
 
 
 def live_trace(recorded: Recorded, seed: int) -> Trace:
-    """Poisson arrivals at the rate of each step, with lengths around its means; the same seed draws the same.
+    """Draw Poisson arrivals at the rate of each step, with lengths around its means; one seed draws the same trace.
 
-    Raises `CommandFailure` where Prometheus does not answer, or knows of no request.
+    Raises `CommandFailure` where Prometheus does not answer, or knows no request.
     """
     names = recorded.counters
     begin, rates = _rates(recorded, names)
@@ -88,7 +88,7 @@ def live_trace(recorded: Recorded, seed: int) -> Trace:
 
 
 def _rates(recorded: Recorded, names: tuple[str, ...]) -> tuple[float, list[Mapping[float, float]]]:
-    """When the time begins, and for each counter its rate by time."""
+    """Return when the period begins, and for each counter its rate by time."""
     import requests
     from prometheus_api_client import PrometheusConnect
     from prometheus_api_client.exceptions import PrometheusApiClientException
@@ -97,7 +97,7 @@ def _rates(recorded: Recorded, names: tuple[str, ...]) -> tuple[float, list[Mapp
     from weft.observe.prometheus import rate_of_all
 
     client = PrometheusConnect(url=recorded.url, retry=Retry(total=0), timeout=_TIMEOUT_SECONDS)
-    end = datetime.now(tz=UTC).replace(microsecond=0)  # as the client asks, which rounds
+    end = datetime.now(tz=UTC).replace(microsecond=0)  # whole seconds, as the client rounds times
     begin = end - timedelta(hours=recorded.hours)
     step = f"{recorded.step_seconds:.0f}"
     span = 2.0 * recorded.step_seconds
@@ -105,7 +105,7 @@ def _rates(recorded: Recorded, names: tuple[str, ...]) -> tuple[float, list[Mapp
     try:
         found = [client.custom_query_range(query, begin, end, step) for query in queries]
         return begin.timestamp(), [_by_time(result) for result in found]
-    except PrometheusApiClientException as error:  # it says what came instead of 200
+    except PrometheusApiClientException as error:  # an answer other than 200
         why = f"Prometheus at {urlsplit(recorded.url).hostname} refuses: {' '.join(str(error).split())[:_LONGEST]}"
         asked = "is --from-prometheus its address, with NAME:PASSWORD@ where it asks for them?"
         raise CommandFailure(f"{why}; {asked}", CLUSTER_REFUSES) from error
@@ -120,7 +120,7 @@ def _by_time(result: Any) -> dict[float, float]:  # noqa: ANN401 - the JSON of t
 
 
 def _column(recorded: Recorded, begin: float, found: Mapping[float, float]) -> Column:
-    """Values of all steps; what is missing or no number is 0."""
+    """Return the values of all steps; missing or invalid ones are 0."""
     steps = max(1, math.ceil(recorded.hours * 3600.0 / recorded.step_seconds))
     column = np.zeros(steps)
     for at, value in found.items():
@@ -142,7 +142,7 @@ def _drawn(columns: tuple[Column, Column, Column], step_seconds: float, random: 
 
 
 def _lengths(total: Column, counted: Column, where: NDArray[np.intp], random: np.random.Generator) -> NDArray[np.int32]:
-    """Log-normal around the mean of each step, at least one token."""
+    """Draw log-normal lengths around the mean of each step, at least one token."""
     means = np.maximum(1.0, total[where] / counted[where])
     spread = Lengths(1.0).sigma
     return whole_tokens(random.lognormal(np.log(means) - spread**2 / 2.0, spread))

@@ -1,4 +1,4 @@
-"""The commands. Each reads its input, asks the core, and prints; how they end is told in `failure`."""
+"""The commands. Each reads its input, asks the core, and prints; exit codes are described in `failure`."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def _plan_a_drain(nodes: list[str], where: tuple[str | None, str | None], form: 
 def _refuse_unclear_requests(
     files: Sequence[str] | None, traces: Sequence[str], prometheus: str | None, hours: float | None
 ) -> None:
-    """Requests are those of traces or those that a Prometheus counted, of the resources of files."""
+    """Raise `CommandFailure` unless there are files, and either traces or a Prometheus gives the requests."""
     if traces and prometheus is not None:
         raise CommandFailure("--trace and --from-prometheus both say what is asked: leave one")
     if not files or not (traces or prometheus is not None):

@@ -1,4 +1,4 @@
-"""Options that commands share or have many of, and what their values must look like: checked before anything else."""
+"""Options that several commands share or that are many, with checks of their values before anything else runs."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import typer
 from weft.cli.reference import refused_namespace
 from weft.domain.relaxations import CAN_BE_ALLOWED, FLAG
 
-HIGHEST_PRICE = 1e9  # in any currency
-LONGEST_SECONDS = 3600.0  # what is asked less often than this is not looked after
-LONGEST_START = 86_400.0  # seconds: no replica takes a day
+HIGHEST_PRICE = 1e9  # per GPU-hour, in any currency
+LONGEST_SECONDS = 3600.0  # longest interval: less often than this would be unattended
+LONGEST_START = 86_400.0  # seconds; no replica takes a day to start
 LONGEST_TRACE = 1e9  # seconds
 
 
 def namespace(name: str | None) -> str | None:
-    """A name that a namespace may have."""
+    """Return a name that a namespace may have, or None; raises `typer.BadParameter` for another one."""
     refused = refused_namespace(name) if name is not None else None
     if refused is not None:
         raise typer.BadParameter(refused)
@@ -27,19 +27,19 @@ def namespace(name: str | None) -> str | None:
 
 
 def namespaces(names: list[str] | None) -> list[str] | None:
-    """Such names."""
+    """Return names that namespaces may have; None for an empty list."""
     return [name for name in names or () if namespace(name)] or None
 
 
 def web_address(url: str | None) -> str | None:
-    """An http or https URL with a host."""
+    """Return an http or https URL with a host, or None; raises `typer.BadParameter` for anything else."""
     if url is not None and not _is_web_address(url):
         raise typer.BadParameter(f"{url!r} is no URL of a Prometheus: write for example http://prometheus:9090")
     return url
 
 
 def address(host: str) -> str:
-    """A name or number that leads somewhere; that it is this machine's own is found out by listening there."""
+    """Return a name or number that resolves; whether it is this machine's own only shows when listening there."""
     try:
         socket.getaddrinfo(host, None)
     except (OSError, UnicodeError):
@@ -57,14 +57,14 @@ def _is_web_address(url: str) -> bool:
 
 
 def relaxations(names: list[str] | None) -> list[str] | None:
-    """Those that an administrator can allow."""
+    """Return the names if an administrator can allow each of them; raises `typer.BadParameter` otherwise."""
     unknown = [name for name in names or () if name not in CAN_BE_ALLOWED]
     if unknown:
         raise typer.BadParameter(f"{unknown[0]!r} cannot be allowed: {' or '.join(CAN_BE_ALLOWED)}")
     return names
 
 
-MOST_WRITES = 10_000  # at a time or a second: more than any API server takes
+MOST_WRITES = 10_000  # at once or per second: more than any API server takes
 
 
 def _seconds(name: str, least: float, purpose: str) -> typer.models.OptionInfo:

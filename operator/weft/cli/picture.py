@@ -1,4 +1,4 @@
-"""What a picture of a plan shows, whatever draws it: curves, their Pareto front, the choice, and their words."""
+"""The content of a plan's picture, however it is drawn: curves, their Pareto front, the chosen shape, and texts."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 PER_USER = "interactivity: output tokens/s per user (1 / mean TPOT)"
 PER_GPU = "throughput: output tokens/s per GPU"
-_SPEEDS = 400  # at which curves are compared: finer than what a picture shows
-_BETWEEN = 6  # parts of the way from one computed point to the next
-_NOTHING = 1e-12  # has a logarithm
+_SPEEDS = 400  # number of speeds at which curves are compared: finer than what a picture shows
+_BETWEEN = 6  # intervals between one computed point and the next
+_NOTHING = 1e-12  # stands for 0, which has no logarithm
 _MOST_TICKS = 8
-_FARTHEST = 1.5  # of the fastest: a target beyond does not make the curves small
+_FARTHEST = 1.5  # times the fastest point: the axis does not extend to a target beyond
 _ROOM_ABOVE, _ROOM_BELOW, _ROOM_BESIDE = 1.7, 1.3, 1.06
 
 
@@ -37,8 +37,8 @@ _ROOM_ABOVE, _ROOM_BELOW, _ROOM_BESIDE = 1.7, 1.3, 1.06
 class Picture:
     """Shapes as curves of throughput over interactivity, and the chosen one among them.
 
-    `front` falls in tokens a second that a user sees. `operating` is the chosen shape at its capacity within the SLO,
-    None where nothing meets that; `tpot_target` a percentile and its seconds. `engine` is a name and version.
+    `front` descends in tokens per second and user. `operating` is the chosen shape at its capacity within the SLO, None
+    where nothing meets the SLO; `tpot_target` is (percentile, seconds). `engine` is a name and version.
     """
 
     model: str
@@ -53,13 +53,13 @@ class Picture:
 
     @property
     def subtitle(self) -> str:
-        """`ISL 1000 / OSL 200 tokens · VLLM 0.32.0 · GB200 FP8`."""
+        """Traffic, engine and shared words: `ISL 1000 / OSL 200 tokens · VLLM 0.32.0 · GB200 FP8`."""
         traffic = f"ISL {digits(self.input_tokens)} / OSL {digits(self.output_tokens)} tokens"
         return " · ".join(part for part in (traffic, self.engine, " ".join(self._shared_words)) if part)
 
     @property
     def _shared_words(self) -> tuple[str, ...]:
-        """Accelerator and precision, where all shapes have the same: said once, above."""
+        """Accelerator and precision, where all shapes have the same: they are said once, above."""
         shapes = [curve.shape for curve in self.curves]
         accelerators = {each.accelerator for each in shapes}
         precisions = {each.precision.value for each in shapes}
@@ -68,14 +68,14 @@ class Picture:
         return (*accelerators, *(precisions if len(precisions) == 1 else ()))
 
     def name(self, shape: Shape) -> str:
-        """The shape without the words of the subtitle, and with its engine where there are several."""
+        """Return the shape without the words of the subtitle, and with its engine where there are several."""
         words = str(shape).split()[len(self._shared_words) :]
         several = len({curve.shape.engine for curve in self.curves}) > 1
         return " ".join([*words, *([shape.engine.value] if several else [])])
 
     @property
     def target_words(self) -> str:
-        """`TPOT target: p95 within 50 ms (20 tokens/s)`; empty without one."""
+        """`TPOT target: p95 within 50 ms (20 tokens/s)`; empty without a target."""
         if self.tpot_target is None:
             return ""
         percentile, target = self.tpot_target
@@ -83,7 +83,7 @@ class Picture:
 
     @property
     def chosen_words(self) -> tuple[str, ...]:
-        """What the chosen shape does at its operating point, in lines."""
+        """What the chosen shape does at its operating point, line by line."""
         if self.operating is None:
             return ("misses the SLO, as all do",)
         point = self.operating
@@ -94,14 +94,14 @@ class Picture:
 
     @property
     def most_per_user(self) -> float:
-        """Where the axis of tokens a second per user ends; it begins at 0."""
+        """The end of the axis of tokens per second and user, which begins at 0."""
         speeds = [point.per_user for point in self._held]
         target = 0.0 if self.tpot_target is None else 1.0 / self.tpot_target[1]
         return _ROOM_BESIDE * max(*speeds, target if target < _FARTHEST * max(speeds) else 0.0)
 
     @property
     def per_gpu_range(self) -> tuple[float, float]:
-        """Ends of the logarithmic axis of tokens a second per GPU: front and operating point, with room for names."""
+        """Ends of the logarithmic axis of tokens per second and GPU, with room for names around its content."""
         rates = [point.per_gpu for point in self._held]
         return min(rates) / _ROOM_BELOW, max(rates) * _ROOM_ABOVE
 
@@ -110,7 +110,7 @@ class Picture:
         return [point for _, point in self.front] + ([] if self.operating is None else [self.operating])
 
     def runs(self) -> tuple[tuple[Shape, tuple[CurvePoint, ...]], ...]:
-        """Each shape of the front with the longest part of it that is its own; the longest first as the eye sees it."""
+        """Return each shape of the front with the longest part that it owns; the visually longest part first."""
         longest: dict[Shape, tuple[CurvePoint, ...]] = {}
         for shape, points in self._parts():
             if self._length(points) > self._length(longest.get(shape, ())):
@@ -126,7 +126,7 @@ class Picture:
                 part = []
 
     def _length(self, points: tuple[CurvePoint, ...]) -> float:
-        """From end to end, as a part of both axes; a single point is longer than none."""
+        """Return the length from end to end, as a fraction of both axes; a single point is longer than none."""
         if not points:
             return -1.0
         low, high = self.per_gpu_range
@@ -135,7 +135,7 @@ class Picture:
 
 
 def picture_of(request: ShapeRequest, catalog: Catalog) -> Picture:
-    """The picture of what `choose` chooses. Raises what that raises; a pool that only prefills has an empty front."""
+    """Make the picture of what `choose` chooses, raising what that raises; a prefill pool has an empty front."""
     found, around = answer(request, catalog), tuple(map(finer, curves(request, catalog)))
     prediction, tokens = found.scored.assessment.prediction, max(1.0, request.workload.output_tokens)
     capacity, tpot, engine = prediction.capacity, prediction.tpot.mean, found.plan.engine
@@ -157,9 +157,9 @@ def picture_of(request: ShapeRequest, catalog: Catalog) -> Picture:
 
 
 def finer(curve: Curve) -> Curve:
-    """The curve with points between those that were computed, which lie evenly in the logarithm of the batch.
+    """Add points between those that were computed, which are evenly spaced in the logarithm of the batch.
 
-    Cubic and monotone (Fritsch and Butland, 1984), in the logarithms: no wave that the computed points do not have.
+    The interpolation is cubic and monotone (Fritsch and Butland, 1984), in the logarithms, so that it adds no wave.
     """
     if len(curve.points) < 3:  # noqa: PLR2004 - a line has nothing to bend
         return curve
@@ -177,15 +177,15 @@ def finer(curve: Curve) -> Curve:
 
 
 def _slopes(before: Values, after: Values) -> Values:
-    """Where two pieces meet: the harmonic mean of their slopes, and level at a peak."""
+    """Return the slope where two pieces meet: the harmonic mean of theirs, and 0 at a peak."""
     alike = before * after > 0.0
     return np.where(alike, 2.0 * before * after / np.where(alike, before + after, 1.0), 0.0)
 
 
 def envelope(found: tuple[Curve, ...]) -> tuple[tuple[Shape, CurvePoint], ...]:
-    """The Pareto front of the curves themselves, by falling speed of a user.
+    """Return the Pareto front of the curves, by falling speed of a user.
 
-    Between computed points a curve is a straight line; of those points alone the front would be jagged, and below the
+    Between computed points a curve is a straight line; a front of the points alone would be jagged, and below the
     curves where they cross.
     """
     drawn = [curve for curve in found if curve.points]
@@ -202,7 +202,7 @@ def envelope(found: tuple[Curve, ...]) -> tuple[tuple[Shape, CurvePoint], ...]:
 
 
 def _at(curve: Curve, speeds: Values, field: str) -> Values:
-    """A field of a curve at some speeds; minus infinity where the shape has no such speed."""
+    """Return a field of a curve at some speeds; minus infinity where the shape has no such speed."""
     points = sorted(curve.points, key=lambda point: point.per_user)
     known = [point.per_user for point in points]
     values = [getattr(point, field) for point in points]
@@ -215,7 +215,7 @@ def _point(curve: Curve, speed: float) -> CurvePoint:
 
 
 def decades(low: float, high: float) -> tuple[float, ...]:
-    """Ticks of a logarithmic axis: the finest of 1-2-5, 1-3 and whole decades that are few enough."""
+    """Return ticks of a logarithmic axis: the finest of 1-2-5, 1-3 and whole decades that are few enough."""
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     found: tuple[float, ...] = ()
     for steps in ((1, 2, 5), (1, 3), (1,)):

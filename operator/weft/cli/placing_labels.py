@@ -1,4 +1,4 @@
-"""Where names go in a picture: beside what they name, over nothing that matters, and over little else."""
+"""Places labels in a picture: next to what they name, over nothing that matters, and over little else."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 _DIRECTIONS = tuple(math.tau * turn / 16 for turn in range(16))
 _DISTANCES = (8.0, 16.0, 26.0, 38.0, 52.0, 70.0, 90.0, 115.0, 145.0)
-_GAP = 3.0  # between labels
-_NEAR = 3.0  # to a line
-# What a place costs, counted in dots of quiet lines under a label: a distance, an anchor that is not the best, and a
+_GAP = 3.0  # least distance between labels
+_NEAR = 3.0  # distance within which a leader touches a line
+# What a place costs, in dots of quiet lines under a label: distance, an anchor that is not the best one, and a
 # leader over a strong line.
 _PER_DISTANCE, _PER_ANCHOR, _PER_CROSSING = 0.25, 0.6, 15.0
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A rectangle along the axes; all lengths here are in one unit, the points of a page."""
+    """A rectangle along the axes; all lengths in this module are in points of a page."""
 
     left: float
     bottom: float
@@ -34,7 +34,7 @@ class Box:
     top: float
 
     def overlaps(self, other: Box, gap: float = 0.0) -> bool:
-        """Whether they share an area, or come closer than the gap."""
+        """Whether both share an area, or are closer than the gap."""
         return (
             self.left < other.right + gap
             and other.left < self.right + gap
@@ -43,7 +43,7 @@ class Box:
         )
 
     def lies_in(self, other: Box) -> bool:
-        """Whether nothing of it is outside of the other."""
+        """Whether the box is wholly inside the other."""
         return (
             self.left >= other.left
             and self.right <= other.right
@@ -52,14 +52,14 @@ class Box:
         )
 
     def count(self, points: Points) -> int:
-        """How many of the points are in it."""
+        """Count the points in the box."""
         x, y = points[:, 0], points[:, 1]
         return int(np.count_nonzero((x > self.left) & (x < self.right) & (y > self.bottom) & (y < self.top)))
 
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A name of some size, and the points where it may be tied, the best first; `worth` is the most it may cost."""
+    """A text's size, and the points that it may be tied to, the best first; `worth` is the most a place may cost."""
 
     anchors: tuple[tuple[float, float], ...]
     width: float
@@ -69,7 +69,7 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Where a label lies, which point it is tied to, and how far from that it is."""
+    """Where a label lies, the point that it is tied to, and its distance from that."""
 
     box: Box
     anchor: tuple[float, float]
@@ -77,7 +77,7 @@ class Placed:
 
     @property
     def leader(self) -> Points:
-        """The line from the anchor to the nearest point of the label, in steps."""
+        """The line from the anchor to the nearest point of the label, as 12 points."""
         x, y = self.anchor
         end = (min(max(x, self.box.left), self.box.right), min(max(y, self.box.bottom), self.box.top))
         return np.linspace(self.anchor, end, 12)
@@ -85,7 +85,7 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """What is drawn already, as dots: labels stay in the frame, and cover no strong dot and few quiet ones."""
+    """What is already drawn, as dots: labels stay in the frame, and cover no strong dot and few quiet ones."""
 
     frame: Box
     strong: Points
@@ -93,7 +93,7 @@ class Scene:
 
 
 def placed(labels: tuple[Label, ...], scene: Scene) -> tuple[Placed | None, ...]:
-    """A place for each label in turn, None where there is none left: those that matter come first."""
+    """Find a place for each label in turn, None where none is left: the most important labels come first."""
     found: list[Placed | None] = []
     for label in labels:
         found.append(_best(label, scene, tuple(each for each in found if each is not None)))
@@ -101,7 +101,7 @@ def placed(labels: tuple[Label, ...], scene: Scene) -> tuple[Placed | None, ...]
 
 
 def _best(label: Label, scene: Scene, taken: tuple[Placed, ...]) -> Placed | None:
-    """The cheapest free place; those that are dear by their distance alone are not looked at."""
+    """Return the cheapest free place; those whose distance alone costs more are not looked at."""
     best, least = None, label.worth
     for cost, tried in sorted(_tries(label), key=lambda each: each[0]):
         if cost >= least:
@@ -113,7 +113,7 @@ def _best(label: Label, scene: Scene, taken: tuple[Placed, ...]) -> Placed | Non
 
 
 def _tries(label: Label) -> Iterator[tuple[float, Placed]]:
-    """Places around each anchor, with what the anchor and the distance cost."""
+    """Yield places around each anchor, with what the anchor and the distance cost."""
     for rank, (x, y) in enumerate(label.anchors):
         for distance in _DISTANCES:
             for direction in _DIRECTIONS:
@@ -130,7 +130,7 @@ def _tries(label: Label) -> Iterator[tuple[float, Placed]]:
 
 
 def _side(part: float) -> float:
-    """-1, 0 or 1: a label lies wholly on one side of its anchor, or in the middle."""
+    """Return -1, 0 or 1: a label lies wholly on one side of its anchor, or centred."""
     return 0.0 if abs(part) < 0.1 else math.copysign(1.0, part)  # noqa: PLR2004 - rounding, against a 16th of a turn
 
 
@@ -144,6 +144,6 @@ def _is_free(tried: Placed, scene: Scene, taken: tuple[Placed, ...]) -> bool:
 
 
 def _crosses(tried: Placed, scene: Scene) -> bool:
-    """Whether the leader, once it has left what it is tied to, comes to a strong line."""
+    """Whether the leader, beyond its first part, touches a strong line."""
     way = tried.leader[4:, np.newaxis, :]
     return bool((np.abs(scene.strong[np.newaxis, :, :] - way).max(axis=2) < _NEAR).any())

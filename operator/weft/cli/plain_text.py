@@ -1,4 +1,4 @@
-"""The text in the bytes of a file: packed with gzip or not, in UTF-8, or in the UTF-16 that PowerShell's `>` writes."""
+"""Reads the text in a file's bytes: gzipped or not, in UTF-8, or in the UTF-16 that PowerShell's `>` writes."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 def plain_text(content: bytes, most: int = -1) -> str:
-    """The text, of at most `most` bytes and one more once unpacked, by which too many are seen.
+    """Return the text. Of gzipped content at most `most` + 1 bytes are unpacked: a caller sees that there are too many.
 
-    Raises `UnicodeDecodeError` for what is no text, and `OSError` for what cannot be unpacked.
+    Raises `UnicodeDecodeError` for content that is not text, and `OSError` for what cannot be unpacked.
     """
     plain = _unpacked(content, most) if content.startswith(_GZIP) else content
     return plain.decode("utf-16" if plain.startswith(_UTF_16) else "utf-8-sig")

@@ -1,4 +1,4 @@
-"""`weft plan`: read, decide, study, and print, draw or export."""
+"""`weft plan`: reads, decides, studies, and prints, draws or exports."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _ASSUMED = "no --fabric and no --context: planned for an empty cluster with all 
 
 @dataclass(frozen=True, slots=True)
 class PlanOptions:
-    """How to answer."""
+    """How to show and export a plan."""
 
     form: Format
     breakdown: bool
@@ -56,7 +56,7 @@ class PlanOptions:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """One planned resource with what surrounds it: studies and accelerators left out, by pool, and its other form."""
+    """One planned resource with its studies, its other form, and the accelerators left out, by pool."""
 
     planned: PlannedResource
     studies: dict[str, Study]
@@ -65,7 +65,7 @@ class Told:
 
 
 def run_plan(options: PlanOptions, documents: list[dict[str, Any]], world: World) -> bool:
-    """Plan, print, draw and export; whether every pool has a shape that meets its SLO, and a place."""
+    """Plan, print, draw and export; returns whether every pool has a shape that meets its SLO, and a place."""
     catalog = load()
     if options.plot is not None:
         file_ending(options.plot)
@@ -114,7 +114,7 @@ def _pages(told: Sequence[Told], options: PlanOptions, world: World, catalog: Ca
 
 
 def _picture(told: Sequence[Told], catalog: Catalog) -> Picture:
-    """Of the first pool that makes answers."""
+    """Return the picture of the first pool that generates answers."""
     studies = [study for one in told for study in one.studies.values()]
     drawn = next((study for study in studies if study.request.spec.role is not Role.Prefill), None)
     if drawn is None:
@@ -123,7 +123,7 @@ def _picture(told: Sequence[Told], catalog: Catalog) -> Picture:
 
 
 def _export(file: Path, told: Sequence[Told], documents: list[dict[str, Any]], world: World) -> None:
-    """Write for each resource what is recommended of it, and say on stderr where that is the other form."""
+    """Write what is recommended for each resource, and say on stderr where that is the other form."""
     bodies = dict(the_resources(documents, world.namespace))
     recommended = [_recommendation(each, bodies[each.planned.title]) for each in told]
     write_whole(file, as_yaml(recommended).encode())
@@ -148,7 +148,7 @@ def _share(served: float) -> str:
 
 
 def _recommendation(told: Told, body: dict[str, Any]) -> dict[str, Any]:
-    """The form that serves more, of equals the cheaper one; within 10 % the aggregated one, which is simpler."""
+    """Return the form that serves more, then the cheaper one; within 10 % the aggregated one, as simpler."""
     plans = [study.plan for study in told.studies.values()]
     if not plans:
         raise CommandFailure(f"nothing to export: {told.planned.title} has no plan")

@@ -1,4 +1,4 @@
-"""How a plan reads: as tables for people, or as plain data for programs."""
+"""How a plan is shown: as tables for people, or as plain data for programs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _HEADINGS = ("shape", "engine", "GPUs", "requests/s", "TTFT p99", "TPOT p99", "r
 
 
 def is_a_yes(planned: PlannedResource) -> bool:
-    """Whether every pool has a shape that meets its SLO, and a place; best effort meets it not."""
+    """Whether every pool has a shape that meets its SLO, and a place; a best effort does not meet it."""
     conditions = [
         one for _, decision in planned.pools for one in decision.conditions if one.kind in {"Planned", "Placed"}
     ]
@@ -48,9 +48,9 @@ def is_a_yes(planned: PlannedResource) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """What is told beside the plan: studies by pool, the other form; `with_nodes` False for nodes that are imagined.
+    """What is shown beside the plan: studies by pool, and the other form; `with_nodes` is False for imagined nodes.
 
-    `left_out` are accelerators that a pool might use but for taints and labels, by the pool, with why.
+    `left_out` are, by pool, the accelerators that it could use but for taints and labels, with the reasons.
     """
 
     studies: dict[str, Study]
@@ -63,7 +63,7 @@ class Beside:
 def as_data(
     planned: PlannedResource, studies: dict[str, Study], form: OtherForm | None, left_out: LeftOut
 ) -> dict[str, Any]:
-    """JSON-like data of one planned resource; capacities in requests per second, times in seconds."""
+    """Return JSON-like data of one planned resource; capacities in requests per second, times in seconds."""
     alone, pools = len(planned.pools) == 1, []
     for pool, decision in planned.pools:
         study = studies.get(pool.key.name)
@@ -86,7 +86,7 @@ def _transport_data(planned: PlannedResource) -> dict[str, Any]:
 
 
 def _cost_of_all(planned: PlannedResource, studies: dict[str, Study]) -> float | None:
-    """None while a half has no plan: one half is no split."""
+    """Return the cost of all pools; None while a half has no plan, as one half alone is no split."""
     return whole_cost(studies.values()) if len(studies) == len(planned.pools) else None
 
 
@@ -138,7 +138,7 @@ def _plan_data(plan: Plan) -> dict[str, Any]:
 
 
 def as_page(planned: PlannedResource, beside: Beside) -> RenderableType:
-    """The plan for a terminal."""
+    """Show the plan for a terminal."""
     parts: list[RenderableType] = [Text(f"\n{planned.title}", style="bold"), *_wire(planned)]
     for pool, decision in planned.pools:
         if len(planned.pools) > 1 and pool.spec is not None:
@@ -150,7 +150,7 @@ def as_page(planned: PlannedResource, beside: Beside) -> RenderableType:
 
 
 def _wire(planned: PlannedResource) -> Iterator[RenderableType]:
-    """What carries KV between the halves of a split, and what would carry more."""
+    """Yield what carries KV between the halves of a split, and what would carry more."""
     transport = planned.split.transport if planned.split is not None else None
     if transport is None:
         return
@@ -205,13 +205,13 @@ def _facts(plan: Plan, pool: PoolRecord, decision: PoolDecision) -> Table:
 
 
 def _latency(latency: Percentiles, doubt: float) -> tuple[str, Text]:
-    """Percentiles at the rate that a replica gets, and up to what the error bar of the last one reaches."""
+    """Return percentiles at a replica's rate, and how far the error bar of the p99 reaches."""
     figures = f"p50 {seconds(latency.p50)}, p95 {seconds(latency.p95)}, p99 {seconds(latency.p99)}"
     return figures, Text(f"p99 up to {seconds(latency.p99 * doubt)} at the upper end of its error bar", style="dim")
 
 
 def _total(plan: Plan, pool: PoolRecord, decision: PoolDecision) -> str:
-    """GPUs of all replicas, and what the count follows."""
+    """Return the GPUs of all replicas, and what determines their number."""
     gpus = f"{counted(plan.shape.gpus * decision.status.desired_replicas, 'GPU')} in all"
     if pool.spec is None:
         return gpus
@@ -242,7 +242,7 @@ def _places(decision: PoolDecision) -> Table:
 
 @dataclass(frozen=True, slots=True)
 class _Alternatives:
-    """The shapes that lost: a table, or two lines each where a terminal is too narrow for their sentences."""
+    """The rejected shapes: a table, or two lines each where a terminal is too narrow for their messages."""
 
     plan: Plan
 

@@ -1,4 +1,4 @@
-"""What would happen: a snapshot made of files (or of a cluster that is only read), and decide run until it rests.
+"""What would be planned: a snapshot made of files (or of a cluster that is only read), decided until nothing changes.
 
 A plan from files starts from nothing: no pod of the planned resources runs, and every node is as the file shows it.
 """
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 Record = TypeVar("Record", PoolRecord, SplitRecord)
 PASSES = 4
 _HALVES = (Role.Prefill, Role.Decode)
-_PAIR = "planned"  # no engine is chosen yet that would tell it
-# Reasons that no cluster would change: what is asked is wrong by itself.
+_PAIR = "planned"  # stands for a pair whose name depends on an engine that is not chosen yet
+# Reasons that no cluster would change: the request itself is wrong.
 WRONG_INPUT = frozenset(
     {
         Reason.SpecInvalid,
@@ -59,7 +59,7 @@ def plan_all(documents: list[dict[str, Any]], world: World, catalog: Catalog, no
 
 
 def records_of(documents: list[dict[str, Any]], world: World) -> tuple[list[PoolRecord], list[SplitRecord]]:
-    """Pools and splits of the documents as their users wrote them; raises `CommandFailure` for what is wrong."""
+    """Read pools and splits of the documents as their users wrote them; raises `CommandFailure` for what is wrong."""
     ours = resources_of_ours(documents, world.namespace)
     configs = ConfigMaps.of(documents, world)
     pools = [configs.into_pool(_fresh(parse_pool(body))) for body in ours if body["kind"] == "InferencePool"]
@@ -72,7 +72,7 @@ def records_of(documents: list[dict[str, Any]], world: World) -> tuple[list[Pool
 
 
 def _refuse_wrong_input(planned: list[PlannedResource], world: World, catalog: Catalog) -> None:
-    """Raise `CommandFailure` for what only an edit of the input mends; both sides of a split often say the same."""
+    """Raise `CommandFailure` for what only an edit of the input fixes, once for both sides of a split."""
     wrong = [
         f"{one.title}: {why.reason}: {why.message}"
         for one in planned
@@ -87,7 +87,7 @@ def _refuse_wrong_input(planned: list[PlannedResource], world: World, catalog: C
 
 
 def _names_no_hardware(world: World, catalog: Catalog) -> bool:
-    """Whether the nodes are written in a file, and all accelerators there are of names that nobody knows."""
+    """Whether the nodes are from a file and none of their accelerators is known."""
     from weft.fabric import build_fabric
 
     fabric = build_fabric(world.nodes, (), catalog, world.reports) if world.written else None
@@ -106,8 +106,8 @@ def _has_all_it_may_use(pool: PoolRecord, world: World, catalog: Catalog) -> boo
 
 
 def _rested(snapshot: Snapshot, catalog: Catalog) -> tuple[Snapshot, dict[str, PoolDecision], dict[str, SplitDecision]]:
-    """Feed decisions back as status until nothing changes."""
-    from weft.decide import decide  # half of all there is to load: what is wrong by itself is told before
+    """Decide repeatedly, with the decisions as status, until nothing changes or for `PASSES` rounds."""
+    from weft.decide import decide  # half of the loading time: bad input is reported before
 
     decisions = decide(snapshot, catalog)
     for _ in range(PASSES):
@@ -141,7 +141,7 @@ def _told(
 
 
 def _as_written(split: SplitRecord, pool: PoolRecord, decision: PoolDecision) -> PoolDecision:
-    """The decision about one side, in sentences that name the fields of the split."""
+    """Return the decision about one side with messages that name the fields of the split."""
     if split.spec is None or pool.spec is None:
         return decision
     conditions = tuple(
@@ -157,7 +157,7 @@ def _as_written(split: SplitRecord, pool: PoolRecord, decision: PoolDecision) ->
 
 
 def _child(split: SplitRecord, role: Role) -> PoolRecord:
-    """Of a generation as halves over NVLink are, which meet in what they share."""
+    """Make the pool of one half; halves over NVLink share a pair, as they share an NVLink domain."""
     from weft.engines.nvlink import over_nvlink
 
     spec = None
@@ -171,7 +171,7 @@ def _child(split: SplitRecord, role: Role) -> PoolRecord:
 
 
 def _fresh(record: Record) -> Record:
-    """A plan is for the spec alone, whatever status the file carries along."""
+    """Drop the status that the file carries: a plan is for the spec alone."""
     if isinstance(record, SplitRecord):
         return replace(record, status=SplitStatus(), deleting=False)
     return replace(record, status=PoolStatus(), deleting=False)

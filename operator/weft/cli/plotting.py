@@ -1,7 +1,7 @@
-"""The picture of a plan as a file: drawn by matplotlib, which is loaded only for that and may be missing.
+"""Draws the picture of a plan as a file with matplotlib, which is loaded only for that and may be missing.
 
-An SVG has letters as outlines, so that they fit everywhere, and colours for dark pages beside those for light ones; a
-PNG stands on a light ground of its own. The same picture is the same bytes.
+An SVG has text as outlines, so that it looks the same everywhere, and colours for dark pages beside those for light
+ones; a PNG has a light background of its own. The same picture gives the same bytes.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ _DARK = {
     _MISSED: "#262320",
     _GRID: "#252b32",
 }
-_ANCHORS = (0.5, 0.35, 0.65, 0.2, 0.8, 0.05, 0.95)  # along the part of the front that a name is for
-_WORTH = 26.0  # of a name of the front, as labels are placed; the chosen shape is named at any cost
+_ANCHORS = (0.5, 0.35, 0.65, 0.2, 0.8, 0.05, 0.95)  # fractions along the part of the front that a label names
+_WORTH = 26.0  # most that placing a name of the front may cost; the chosen shape is named at any cost
 _LINE = 13.5  # points from one line of a label to the next
 _NEAR = 10.0  # points within which a label needs no line to what it names
 _STYLE: dict[Any, Any] = {
@@ -66,7 +66,7 @@ _STYLE: dict[Any, Any] = {
 
 
 def file_ending(path: Path) -> str:
-    """`.svg` or `.png`; raises `CommandFailure` for another one. A command asks before it begins to work."""
+    """Return `.svg` or `.png`; raises `CommandFailure` for another one, so a command calls it before it works."""
     ending = path.suffix.lower()
     if ending not in ENDINGS:
         raise CommandFailure(f"cannot draw {path}: give it a name that ends with {' or '.join(ENDINGS)}")
@@ -76,7 +76,8 @@ def file_ending(path: Path) -> str:
 def write_plot(picture: Picture, path: Path) -> None:
     """Write the picture whole or not at all.
 
-    Raises `CommandFailure` for another ending, without matplotlib, without a curve, and where it cannot write.
+    Raises `CommandFailure` for another ending, without matplotlib, without a curve, and where the file cannot be
+    written.
     """
     ending = file_ending(path)
     if not picture.front:
@@ -85,14 +86,14 @@ def write_plot(picture: Picture, path: Path) -> None:
 
 
 def _drawn(picture: Picture, ending: str) -> bytes:
-    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # else it tells on stderr where it keeps its fonts
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # else it logs to stderr where it keeps its fonts
     try:
         from matplotlib import rc_context, rcdefaults, rcParams
     except ModuleNotFoundError:
         raise CommandFailure("pictures need matplotlib, which is not here: install weft[plot]") from None
     content = io.BytesIO()
     with rc_context():
-        rcdefaults()  # whatever a matplotlibrc says
+        rcdefaults()  # ignores any matplotlibrc
         rcParams.update(_STYLE)
         figure = _figure(picture)
         if ending == ".png":
@@ -104,7 +105,7 @@ def _drawn(picture: Picture, ending: str) -> bytes:
 
 
 def _description(picture: Picture) -> str:
-    """What a screen reader says of the picture."""
+    """Return what a screen reader says of the picture."""
     chosen = ", ".join([picture.name(picture.chosen), *picture.chosen_words])
     return f"{PER_GPU}, over {PER_USER}; chosen: {chosen}"
 
@@ -144,7 +145,7 @@ def _draw_axes(axes: Axes, picture: Picture) -> None:
 
 
 def _draw_target(axes: Axes, picture: Picture) -> None:
-    """The line at the target with what misses it shaded; a target beyond the axis shades all."""
+    """Draw the line at the target, and shade what misses it; a target beyond the axis shades everything."""
     if picture.tpot_target is None:
         return
     speed = 1.0 / picture.tpot_target[1]
@@ -157,7 +158,7 @@ def _draw_target(axes: Axes, picture: Picture) -> None:
     x = axes.transAxes.inverted().transform(axes.transData.transform((speed, 1.0)))[0]
     text = axes.text(x, 1.0 + 5 / axes.bbox.height, words, transform=axes.transAxes, gid="target-label")
     over = _box(text).right - axes.bbox.x1
-    if over > 0:  # begins at its line, and ends in the frame
+    if over > 0:  # moved left so that it ends in the frame
         text.set_x(x - over / axes.bbox.width)
 
 
@@ -178,14 +179,14 @@ def _draw_curves(axes: Axes, picture: Picture) -> None:
 def _outlined(
     axes: Axes, points: list[CurvePoint] | tuple[CurvePoint, ...], colour: str, width: float, gid: str
 ) -> None:
-    """A line with a rim of the ground's colour, so that it stays apart from what it crosses."""
+    """Draw a line with a rim in the background's colour, so that it stands out from the lines that it crosses."""
     for order, (each, wide) in enumerate(((_GROUND, width + 1.6), (colour, width))):
         line = axes.plot(*_columns(points), color=each, linewidth=wide, zorder=4 + 0.1 * order)[0]
         line.set(solid_capstyle="round", gid=gid if order else f"{gid}-rim")
 
 
 def _draw_heading(figure: Figure, picture: Picture) -> None:
-    """Title and subtitle, and beside them what the lines are: in the frame it would lie on them."""
+    """Draw title, subtitle and legend above the frame, where the legend covers no curve."""
     from matplotlib.lines import Line2D
 
     others = sum(curve.shape != picture.chosen for curve in picture.curves)
@@ -214,7 +215,7 @@ def _draw_heading(figure: Figure, picture: Picture) -> None:
 
 
 def _name_shapes(axes: Axes, picture: Picture) -> None:
-    """The chosen shape first, then those of the front while there is room for names."""
+    """Name the chosen shape first, then those of the front while there is room."""
     own = next((curve.points for curve in picture.curves if curve.shape == picture.chosen), ())
     names = [_Name(axes, picture.name(picture.chosen), _CHOSEN, picture.chosen_words)]
     labels = [names[0].label(axes, (picture.operating,) if picture.operating else own)]
@@ -227,7 +228,7 @@ def _name_shapes(axes: Axes, picture: Picture) -> None:
 
 
 class _Name:
-    """Texts of one label, from above: the name of a shape, and what it does."""
+    """The texts of one label, from above: the name of a shape, and what it does."""
 
     def __init__(self, axes: Axes, name: str, colour: str, words: tuple[str, ...] = ()) -> None:
         from matplotlib.patheffects import withStroke
@@ -241,14 +242,14 @@ class _Name:
         self.colour = colour
 
     def label(self, axes: Axes, points: tuple[CurvePoint, ...], worth: float = math.inf) -> Label:
-        """Its size, and where on the points it may be tied: from the middle to the ends."""
+        """Return its size, and the points that it may be tied to: from the middle to the ends."""
         tied = dict.fromkeys(points[round(part * (len(points) - 1))] for part in _ANCHORS)
         anchors = tuple((float(x), float(y)) for x, y in _on_page(axes, tuple(tied)))
         boxes = [_box(text) for text in self.texts]
         return Label(anchors, max(box.right - box.left for box in boxes), _LINE * len(boxes), worth)
 
     def put(self, axes: Axes, place: Placed | None) -> None:
-        """Move it there, with a line to what it names where that is not near; without a place it goes."""
+        """Move the texts to their place, with a line to what they name if that is not near; remove them without one."""
         page = axes.transAxes.inverted()
         for row, text in enumerate(self.texts):
             if place is None:
@@ -257,7 +258,7 @@ class _Name:
             text.set_transform(axes.transAxes)
             text.set_position(tuple(page.transform((place.box.left, place.box.top - _LINE * (row + 1)))))
         if place is not None and place.distance > _NEAR:
-            x, y = page.transform(place.leader[[0, -2]]).T  # not quite to the text
+            x, y = page.transform(place.leader[[0, -2]]).T  # the line ends short of the text
             axes.plot(x, y, color=self.colour, linewidth=0.7, transform=axes.transAxes, zorder=4.5)
 
 
@@ -288,6 +289,6 @@ def _on_page(axes: Axes, points: tuple[CurvePoint, ...]) -> Points:
 
 
 def _dotted(line: Points, every: float = 6.0) -> Points:
-    """Points along a line that are at most so far apart."""
+    """Return points along a line that are at most `every` apart."""
     pieces = [np.linspace(start, end, 2 + int(np.abs(end - start).max() / every)) for start, end in pairwise(line)]
     return np.vstack([line, *pieces])

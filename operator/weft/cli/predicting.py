@@ -1,4 +1,4 @@
-"""`weft predict`: a table of configurations and loads, with what the performance model expects of each row."""
+"""`weft predict`: a table of configurations and loads, with the performance model's prediction for each row."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ADDED = (*(f"{name}{end}" for name in _VALUES for end in ("", "_low", "_high")),
 
 
 def read_table(path: Path) -> tuple[list[str], list[dict[str, str]]]:
-    """Columns and rows of a CSV file; raises `CommandFailure` for what is not one."""
+    """Return columns and rows of a CSV file (`-`: standard input); raises `CommandFailure` for anything else."""
     name = shown(str(path))
     reader = csv.DictReader(io.StringIO(_text(path, name), newline=""), strict=True)
     try:
@@ -61,7 +61,7 @@ def _text(path: Path, name: str) -> str:
 
 
 def _why_not_a_table(columns: Sequence[str], rows: Sequence[Mapping[str, str]]) -> str | None:
-    """What to say after the name of the file."""
+    """Return what is wrong, to follow the name of the file; None for a good table."""
     if not columns:
         return " is empty: the first line must name the columns, and each other one is a row"
     if len(columns) == 1 and (between := other_separator(columns[0])) is not None:
@@ -84,7 +84,7 @@ def _wrong_with(row: Mapping[str, str], values: int) -> str | None:
 
 
 def _meant(column: str) -> str:
-    """The column that is read, however a table writes it: `ISL`, ` gpu` or `Request Rate`; others stay as they are."""
+    """Return the column that is meant by `ISL`, ` gpu` or `Request Rate`; unknown ones stay as they are."""
     plain = "_".join(column.casefold().replace("_", " ").split())
     return plain if plain in _READ else column
 
@@ -94,7 +94,7 @@ def _as_read(row: Mapping[str, str]) -> dict[str, str]:
 
 
 def predicted(rows: Sequence[Mapping[str, str]], catalog: Catalog) -> Iterator[dict[str, str]]:
-    """Each row with the added columns; one that cannot be answered says why."""
+    """Yield each row with the added columns; a row that cannot be answered has the reason."""
     for row in rows:
         yield {**row, **_answer(row, catalog)}
 

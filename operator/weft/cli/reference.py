@@ -1,4 +1,4 @@
-"""Names of our resources as people write them."""
+"""Parses names of our resources as people type them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _KIND_WORDS = {
 
 
 def parse_reference(text: str) -> tuple[str, str]:
-    """Kind and name of `InferencePool/chat`, `wpool/chat` or `pds/big`."""
+    """Return kind and name of `InferencePool/chat`, `wpool/chat` or `pds/big`; raises `CommandFailure` for others."""
     word, slash, name = text.partition("/")
     kind = _KIND_WORDS.get(word.lower())
     if not slash or kind is None or not _DNS_LABEL.fullmatch(name):
@@ -29,7 +29,7 @@ def parse_reference(text: str) -> tuple[str, str]:
 
 
 def refused_namespace(name: str) -> str | None:
-    """What is wrong with the name of a namespace."""
+    """Return what is wrong with the name of a namespace; None for a valid one."""
     if _DNS_LABEL.fullmatch(name):
         return None
     return f"{name!r} is no name of a namespace: it is at most 63 of a-z, 0-9 and -, and no - at its ends"

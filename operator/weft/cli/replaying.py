@@ -1,4 +1,4 @@
-"""`weft replay`: recorded passes decided once more by this Weft, and where it would decide otherwise."""
+"""`weft replay`: decides recorded passes again with this version of Weft, and shows where the decisions differ."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from weft.catalog import Catalog
 
 PATTERN = "pass-*.json.gz"
-SHOWN = 10  # differences of one record
+SHOWN = 10  # most differences of one record, and most unreadable files, that are shown
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Where in the decisions of a pass, what was recorded there, and what is decided now."""
+    """A path in the decisions of a pass, what was recorded there, and what is decided now."""
 
     path: str
     recorded: str
@@ -53,16 +53,16 @@ class Replayed:
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """A file that this build does not read, and the sentence that says why."""
+    """A file that this version cannot read, with the reason."""
 
     record: str
     why: str
 
 
 def run_replay(paths: Sequence[Path], form: Format) -> int:
-    """Print how each record compares; the exit code: 0 where all are decided the same way.
+    """Print how each record compares; returns the exit code, 0 where all decisions are the same.
 
-    Files that cannot be replayed are told on stderr, and the others are replayed all the same.
+    Files that cannot be replayed are reported on stderr, and do not keep the others from being replayed.
     """
     catalog = load()
     tried = [_tried(path, catalog) for path in records_of(paths)]
@@ -80,7 +80,7 @@ def run_replay(paths: Sequence[Path], form: Format) -> int:
 
 
 def records_of(paths: Iterable[Path]) -> list[Path]:
-    """Files as they are, and what records a folder holds, by time; raises `CommandFailure` for nothing."""
+    """Return files as they are, and the records in folders by time; raises `CommandFailure` for an empty folder."""
     found: list[Path] = []
     for path in paths:
         inside = sorted(path.glob(PATTERN)) if path.is_dir() else [path]
@@ -98,7 +98,7 @@ def _tried(path: Path, catalog: Catalog) -> Replayed | Unread:
 
 
 def replayed(path: Path, catalog: Catalog) -> Replayed:
-    """A record decided anew; raises `CommandFailure` for a file that is none."""
+    """Decide a record again; raises `CommandFailure` for a file that is no record."""
     body = _read(path)
     try:
         snapshot = decoded(body["snapshot"])
@@ -128,7 +128,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _differences(path: str, recorded: object, decided: object) -> Iterator[Difference]:
-    """The leaves in which two JSON values differ; bytes count, so 1 is no 1.0."""
+    """Yield the leaves in which two JSON values differ, compared as text: 1 is not 1.0."""
     if isinstance(recorded, dict) and isinstance(decided, dict):
         for key in sorted({*recorded, *decided}):
             yield from _differences(f"{path}.{key}" if path else key, recorded.get(key), decided.get(key))
@@ -140,7 +140,7 @@ def _differences(path: str, recorded: object, decided: object) -> Iterator[Diffe
 
 
 def _name(value: object, place: int) -> str:
-    """A pool's decision goes by the pool."""
+    """Return the name of an entry of a list: the pool of a decision, else the index."""
     key = value.get("key") if isinstance(value, dict) else None
     return f"{key.get('namespace')}/{key.get('name')}" if isinstance(key, dict) else str(place)
 

@@ -1,4 +1,4 @@
-"""The InferencePools and PDSplits among what users wrote, each with an identity as a cluster would give it."""
+"""The InferencePools and PDSplits among the documents, each with an identity as a cluster would give it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _HALVES = (Role.Prefill, Role.Decode)
 
 
 def the_resources(documents: list[dict[str, Any]], default_namespace: str) -> list[tuple[str, dict[str, Any]]]:
-    """Titles, as in `PlannedResource`, and bodies of the resources of ours."""
+    """Return our resources as (title as in `PlannedResource`, body)."""
     return [
         (str(ResourceKey(body["kind"], body["metadata"]["namespace"], body["metadata"]["name"], "")), body)
         for body in resources_of_ours(documents, default_namespace)
@@ -25,7 +25,7 @@ def the_resources(documents: list[dict[str, Any]], default_namespace: str) -> li
 
 
 def resources_of_ours(documents: list[dict[str, Any]], default_namespace: str) -> list[dict[str, Any]]:
-    """The resources of ours, each with an identity; what else lies in the same file is left alone."""
+    """Return our resources, each with an identity; other objects are ignored. Raises `CommandFailure` without any."""
     found = [_with_identity(body, default_namespace) for body in documents if _is_ours(body)]
     if not found:
         raise CommandFailure(f"there is no InferencePool and no PDSplit of {API_VERSION} to plan{_but(documents)}")
@@ -36,7 +36,7 @@ def resources_of_ours(documents: list[dict[str, Any]], default_namespace: str) -
 
 
 def _refuse_halves_alone(found: list[dict[str, Any]]) -> None:
-    """What a half holds is planned with its split: without that one its GPUs would seem free."""
+    """Raise for a half without its split: it is planned with the split, and its GPUs would seem free."""
     splits = {(body["metadata"]["namespace"], body["metadata"]["name"]) for body in found if body["kind"] == "PDSplit"}
     for body in found:
         split, name, namespace = _owning_split(body), body["metadata"]["name"], body["metadata"]["namespace"]
@@ -48,7 +48,7 @@ def _refuse_halves_alone(found: list[dict[str, Any]]) -> None:
 
 
 def _owning_split(body: dict[str, Any]) -> str | None:
-    """The PDSplit of which it is a half, as a cluster writes it beside the split itself; None for what users write."""
+    """Return the PDSplit whose half this pool is, by its controller reference; None for what users write."""
     owners = body["metadata"].get("ownerReferences")
     found = [each for each in owners if isinstance(each, dict)] if isinstance(owners, list) else []
     splits = (each.get("name") for each in found if _is_ours(each) and each.get("controller") is True)
@@ -56,7 +56,7 @@ def _owning_split(body: dict[str, Any]) -> str | None:
 
 
 def _refuse_one_name_for_two(names: list[tuple[str, str, str]]) -> None:
-    """Kinds, namespaces and names; the halves of a split are pools too."""
+    """Raise where two of (kind, namespace, name) collide; the halves of a split are pools too."""
     times = Counter(names)
     splits = [(namespace, name) for kind, namespace, name in names if kind == "PDSplit"]
     halves = {(namespace, f"{name}-{half.lower()}"): name for namespace, name in splits for half in _HALVES}
@@ -99,5 +99,5 @@ def _with_identity(body: dict[str, Any], default_namespace: str) -> dict[str, An
 
 
 def uid_of(kind: str, namespace: str, name: str) -> str:
-    """A stable stand-in for the UID that the API server would give."""
+    """Return a stable stand-in for the UID that the API server would assign."""
     return hashlib.sha256(f"{kind}/{namespace}/{name}".encode()).hexdigest()[:32]

@@ -1,4 +1,4 @@
-"""Pools and splits that run, with their status: of all namespaces of a cluster, or of a file that holds them."""
+"""Running pools and splits with their status, from all namespaces of a cluster or from a file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from weft.domain.spec import PoolSpec
 
 Json = dict[str, Any]
-Classes = dict[str, tuple[int, bool]]  # by name: the value, and whether it preempts
+Classes = dict[str, tuple[int, bool]]  # PriorityClasses by name: value, and whether they preempt
 _NO_CLASS = (0, True)
 NOT_FOUND = 404
 PRIORITIES = "/apis/scheduling.k8s.io/v1/priorityclasses"
@@ -26,7 +26,7 @@ PRIORITIES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """What runs. `unread` says in one sentence why pools are not known, where they are not."""
+    """The pools and splits that run. `unread` says why they are not known, and is empty where they are."""
 
     pools: tuple[PoolRecord, ...] = ()
     splits: tuple[SplitRecord, ...] = ()
@@ -34,7 +34,7 @@ class Running:
 
 
 def running(world: World) -> Running:
-    """Of the cluster where it may be read, else of the file; resources that no API server has seen have no UID."""
+    """Read the cluster if there is one, else the file; leaves out resources without a UID: no API server saw them."""
     try:
         bodies = _bodies(world)
         priorities = _priorities(world)
@@ -53,7 +53,7 @@ def running(world: World) -> Running:
 
 
 def _permitted(pool: PoolRecord) -> PoolRecord:
-    """What runs was allowed."""
+    """Allow whatever the pool asks for, as it was allowed when it started."""
     return pool if pool.spec is None else replace(pool, spec=permitting_all(pool.spec))
 
 
@@ -92,7 +92,7 @@ def _metadata(body: Json) -> Json:
 
 
 def _priorities(world: World) -> Classes:
-    """PriorityClasses by name; none where they may not be read: then age and name decide alone."""
+    """Return PriorityClasses by name; none where they cannot be read: then age and name alone order the pools."""
     bodies = [body for body in world.beside if body.get("kind") == "PriorityClass"]
     if world.cluster is not None:
         try:
@@ -103,6 +103,6 @@ def _priorities(world: World) -> Classes:
 
 
 def classes_of(bodies: Iterable[Json]) -> Classes:
-    """PriorityClasses by name; of one name the last."""
+    """Return PriorityClasses by name; of several with one name the last."""
     found = ((_metadata(body).get("name"), body.get("value"), body.get("preemptionPolicy")) for body in bodies)
     return {str(name): (value, policy != "Never") for name, value, policy in found if isinstance(value, int)}

@@ -1,4 +1,4 @@
-"""Charts over time as SVG: lines, steps and areas with names at their ends, against one axis that all charts share."""
+"""Charts over time as SVG: lines, steps and areas with names at their ends, on one time axis for all charts."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 
     from weft.cli.simulate_series import Values
 
-WIDTH, LEFT, RIGHT, TOP, BELOW = 1120.0, 58.0, 104.0, 9.0, 22.0  # pixels of the page, if it is wide enough
-LINE = 13.0  # from one name to the next
+WIDTH, LEFT, RIGHT, TOP, BELOW = 1120.0, 58.0, 104.0, 9.0, 22.0  # pixels, on a page that is wide enough
+LINE = 13.0  # pixels from one name to the next
 _MOST_TIMES = 10
-_NEARLY = 0.02  # of a step by which an axis may end before its last tick
-_DECADE = 8.0  # times the least value from which an axis is logarithmic
+_NEARLY = 0.02  # fraction of a step by which an axis may end before its last tick
+_DECADE = 8.0  # ratio of highest to least value from which an axis is logarithmic
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Line:
-    """Values over time. `look` are classes: a colour, and `thin`, `dashed` or `area`; `name` stands at its end.
+    """Values over time. `look` are CSS classes: a colour, and `thin`, `dashed` or `area`; `name` stands at its end.
 
-    Steps hold until the next one, other values belong to bins of time and stand in their middle; NaN is a gap.
-    `told` is what a reader is told of it where the pointer rests; empty: nothing.
+    With `steps` a value holds until the next one; else values belong to bins of time and are drawn in their middle. NaN
+    is a gap. `told` is the name in the text at the pointer; empty: the line is not in it.
     """
 
     times: Values
@@ -43,7 +43,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A moment of a row, `kind` one of `up`, `down`, `amiss` and `other`; the words appear where the pointer rests."""
+    """A moment in a row; `kind` is `up`, `down`, `amiss` or `other`; `words` appear where the pointer rests."""
 
     at: float
     row: int
@@ -54,23 +54,23 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """What all charts share: the time in seconds, the warm-up, and when which node fails."""
+    """What all charts share: the length in seconds, the warm-up, and (time, node) of faults."""
 
     seconds: float
     warm_up: float = 0.0
     faults: tuple[tuple[float, str], ...] = ()
 
     def x(self, at: float) -> float:
-        """Pixels from the left."""
+        """Return the pixels from the left for a time."""
         return LEFT + (WIDTH - LEFT - RIGHT) * min(1.0, max(0.0, at / self.seconds))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Chart:
-    """Lines of one unit. `targets` are values with their names; `whole` has ticks at whole numbers only.
+    """Lines of one unit. `targets` are values with their names; `whole` allows ticks at whole numbers only.
 
-    `highest` is what the axis reaches at least, so that charts beside each other compare. `mixed` may be logarithmic.
-    `name` and its `look` stand beside it; `timed` is whether its axis has times, `first` whether faults have names.
+    The axis reaches `highest` at least, so that charts can be compared. A `mixed` chart may be logarithmic. `name` is a
+    text and its CSS class, beside the chart; `timed`: the axis shows times; `first`: faults have their names.
     """
 
     lines: tuple[Line, ...]
@@ -86,7 +86,7 @@ class Chart:
 
     @property
     def extent(self) -> tuple[float, float]:
-        """Least and highest of what is known; the least is above 0 where anything is."""
+        """Least positive value and highest value that are known; (infinity, `highest`) where there are none."""
         parts = [line.values for line in self.lines] + [np.array([target for target, _ in self.targets])]
         values = np.concatenate(parts) if parts else np.zeros(0)
         known = values[np.isfinite(values)]
@@ -101,7 +101,7 @@ class _Axis:
     logarithmic: bool
 
     def y(self, value: float) -> float:
-        """Pixels from the top; what is beyond an end stands at it."""
+        """Return the pixels from the top for a value; values beyond an end stand at it."""
         low, high = self.ticks[0], self.ticks[-1]
         if self.logarithmic:
             low, high, value = math.log(low), math.log(high), math.log(max(value, low))
@@ -110,7 +110,7 @@ class _Axis:
 
 
 def chart_svg(chart: Chart, scene: Scene, label: str) -> str:
-    """One chart; `label` is what a screen reader says of it."""
+    """Draw one chart; `label` is what a screen reader says of it."""
     axis = _axis(chart)
     height = TOP + chart.height + (BELOW if chart.timed else 4.0)
     parts = (
@@ -128,7 +128,7 @@ def chart_svg(chart: Chart, scene: Scene, label: str) -> str:
 
 
 def marks_svg(rows: Sequence[tuple[str, str]], marks: Sequence[Mark], scene: Scene, label: str) -> str:
-    """Rows of marks on the same time axis; each row is a name that stands at its end, and how that looks."""
+    """Draw rows of marks on the same time axis; each row has a name at its end, with its CSS class."""
     step = 26.0
     tall = step * len(rows)
     middles = [TOP + step * (index + 0.5) for index in range(len(rows))]
@@ -157,7 +157,7 @@ def _axis(chart: Chart) -> _Axis:
 
 
 def _ground(scene: Scene, tall: float) -> Iterator[str]:
-    """Warm-up, lines of time, and faults."""
+    """Yield the warm-up, the lines of time, and the faults."""
     bottom = TOP + tall
     if scene.warm_up > 0:
         wide = scene.x(scene.warm_up) - LEFT
@@ -179,7 +179,7 @@ def _moments(scene: Scene) -> list[float]:
 
 def _times(scene: Scene, bottom: float) -> Iterator[str]:
     for x, words in ((scene.x(at), moment(at)) for at in _moments(scene)):
-        ends = WIDTH - RIGHT - x < LINE  # names of lines stand beyond it
+        ends = WIDTH - RIGHT - x < LINE  # the names of lines begin there
         yield _text(WIDTH - RIGHT if ends else x, bottom + 15, words, "end" if ends else "middle")
 
 
@@ -203,7 +203,7 @@ def _targets(chart: Chart, axis: _Axis) -> Iterator[str]:
 
 
 def _names(chart: Chart, axis: _Axis) -> Iterator[str]:
-    """At the ends of lines, as far apart as letters need."""
+    """Yield the names at the ends of lines, far enough apart to be read."""
     wanted = [(axis.y(target), name, "slo-name") for target, name in chart.targets]
     for line in chart.lines:
         known = line.values[np.isfinite(line.values)]
@@ -215,7 +215,7 @@ def _names(chart: Chart, axis: _Axis) -> Iterator[str]:
 
 
 def _apart(wanted: Sequence[float], bottom: float) -> list[float]:
-    """Ascending heights at least a line apart, and not below the bottom if there is room."""
+    """Return ascending heights at least a line apart, and above the bottom if there is room."""
     found: list[float] = []
     for y in wanted:
         found.append(max(y, found[-1] + LINE) if found else y)
@@ -227,7 +227,7 @@ def _apart(wanted: Sequence[float], bottom: float) -> list[float]:
 
 
 def _from_below(lines: Sequence[Line]) -> list[Line]:
-    """Areas beneath all lines, and of lines the first on top."""
+    """Order the lines for drawing: areas beneath all others, and the first line on top."""
     areas = [line for line in lines if "area" in line.look]
     return [*areas, *(line for line in reversed(lines) if line not in areas)]
 
@@ -243,7 +243,7 @@ def _drawn(line: Line, axis: _Axis, scene: Scene) -> Iterator[str]:
 
 
 def _points(line: Line, axis: _Axis, scene: Scene) -> Iterator[tuple[float, float] | None]:
-    """Pixels along a line; None where there is a gap."""
+    """Yield the pixels along a line; None where there is a gap."""
     if not line.steps:
         middles = (line.times[:-1] + line.times[1:]) / 2.0
         for at, value in zip(middles.tolist(), line.values.tolist(), strict=True):
@@ -260,7 +260,7 @@ def _points(line: Line, axis: _Axis, scene: Scene) -> Iterator[tuple[float, floa
 
 
 def _runs(points: Iterator[tuple[float, float] | None]) -> Iterator[list[tuple[float, float]]]:
-    """Parts without a gap."""
+    """Yield the parts between gaps."""
     for known, group in groupby(points, key=lambda point: point is not None):
         if known:
             yield [point for point in group if point is not None]

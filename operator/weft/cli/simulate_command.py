@@ -1,4 +1,4 @@
-"""`weft simulate`: read, simulate each policy on the same requests, and print or draw what came out."""
+"""`weft simulate`: reads, simulates each policy on the same requests, and prints or draws the outcomes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _ASSUMED = "no --fabric: simulated on an empty cluster with 64 nodes of the plan
 
 @dataclass(frozen=True, slots=True)
 class SimulateOptions:
-    """Policies by name, how to answer, and where the page goes."""
+    """Policies by name, the output format, and the file for the HTML page."""
 
     policies: tuple[str, ...]
     form: Format
@@ -49,7 +49,7 @@ class SimulateOptions:
 
 
 def run_simulate(options: SimulateOptions, wishes: Wishes, documents: list[dict[str, Any]], world: World) -> None:
-    """Simulate and tell; raises `CommandFailure` for what cannot be simulated."""
+    """Simulate and show the outcomes; raises `CommandFailure` for what cannot be simulated."""
     policies = _known(options.policies)
     refuse_unwritable(options.html)
     with working("planning" if wishes.trace else "asking Prometheus, and planning"):
@@ -68,7 +68,7 @@ def run_simulate(options: SimulateOptions, wishes: Wishes, documents: list[dict[
 
 
 def _remark_on(case: Case) -> None:
-    """What is not in the trace as it stands in its file."""
+    """Say on stderr how the trace differs from its file."""
     if case.trace.left_out:
         remark(f"{case.words}: {left_out(case.trace.left_out)}")
     if case.trace.reordered:
@@ -96,7 +96,7 @@ def _html(report: Report | FleetReport) -> str:
 
 
 def _reports(cases: tuple[Case, ...], outcomes: tuple[tuple[Outcome, ...], ...]) -> tuple[Report, ...]:
-    """One for each resource, with its outcome of each policy."""
+    """Make a report of each resource, with its outcome under each policy."""
     return tuple(_report(case, tuple(each[case.place] for each in outcomes)) for case in cases)
 
 
@@ -118,7 +118,7 @@ def _report(case: Case, outcomes: tuple[Outcome, ...]) -> Report:
 
 
 def _start_seconds(case: Case) -> list[float]:
-    """What a start of each of its pools takes where the image is there."""
+    """Return the seconds of a start of each pool once the image is pulled."""
     return [case.setting.start_of(pool.key).engine_seconds for pool, _ in case.planned.pools]
 
 
@@ -135,7 +135,7 @@ def _known(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _outcomes(cases: tuple[Case, ...], policies: Sequence[str]) -> Iterator[tuple[Outcome, ...]]:
-    """Of each policy what it came to, resource by resource."""
+    """Yield the outcomes of each policy, one for each resource."""
     for name in policies:
         with _telling(name) as progress:
             if name == ORACLE:
@@ -147,7 +147,7 @@ def _outcomes(cases: tuple[Case, ...], policies: Sequence[str]) -> Iterator[tupl
 
 @contextmanager
 def _telling(policy: str) -> Iterator[Progress]:
-    """A bar with the time that is left on a terminal; else one line, once it takes long."""
+    """Show a progress bar with the time left on a terminal; else one line, once it takes long."""
     from rich.console import Console
 
     console = Console(stderr=True)
@@ -164,4 +164,4 @@ def _telling(policy: str) -> Iterator[Progress]:
 
 
 def _nothing(_: float) -> None:
-    """Nobody watches."""
+    """Ignore the progress."""

@@ -1,4 +1,4 @@
-"""Several resources that were simulated together: what all of them come to, as plain data or for people."""
+"""The report of several resources that were simulated together, as plain data or for people."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MOST_TOLD = 12  # shortages on a terminal; the JSON has all
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FleetReport:
-    """A report of each resource, all with outcomes of the same policies; `gpus` are those of the whole cluster."""
+    """A report of each resource, all with outcomes of the same policies; `gpus` is the size of the whole cluster."""
 
     reports: tuple[Report, ...]
     gpus: int
@@ -40,30 +40,31 @@ class FleetReport:
 
     @property
     def policies(self) -> list[str]:
-        """In the order in which they were named."""
+        """Names of the policies, in the order in which they were given."""
         return [outcome.policy for outcome in self.first.outcomes]
 
     @property
     def alone(self) -> bool:
-        """Whether there is one policy, and so nothing to compare."""
+        """Whether there is only one policy, and so nothing to compare."""
         return self.first.alone
 
     def outcomes(self, place: int) -> tuple[Outcome, ...]:
-        """What one policy came to, resource by resource."""
+        """Return the outcomes of one policy, one for each resource."""
         return tuple(report.outcomes[place] for report in self.reports)
 
     @property
     def oracle_gpu_hours(self) -> float | None:
-        """The least for all together: the sum of what is known."""
+        """The least GPU-hours for all resources together: the sum of those that are known; None without any."""
         known = [each.oracle_gpu_hours for each in self.reports if each.oracle_gpu_hours is not None]
         return sum(known) if known else None
 
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """Of all resources under one policy; `attainment` is the part of all requests that met the SLO of theirs.
+    """Sums of all resources under one policy; `attainment` is the fraction of all requests that met their SLO.
 
-    `meets` is whether every SLO holds, None without requests. `most_held` are GPUs at the moments of the timeline.
+    `meets` is whether every SLO holds, None without requests. `most_held` is the most GPUs held at a moment of the
+    timeline.
     """
 
     requests: int
@@ -96,12 +97,12 @@ class Totals:
 
 
 def held(outcome: Outcome) -> list[int]:
-    """GPUs of a resource at each moment of the timeline, whatever shape it had then."""
+    """Return the GPUs of a resource at each moment of the timeline, whatever shape it had then."""
     return [moment.gpus for moment in outcome.timeline]
 
 
 def shortages(fleet: FleetReport, place: int) -> list[tuple[str, Shortage]]:
-    """Titles of resources and when they had less than they wanted under one policy, by time."""
+    """Return (resource, shortage) under one policy, by time."""
     found = [
         (report.resource, each)
         for report, outcome in zip(fleet.reports, fleet.outcomes(place), strict=True)
@@ -115,7 +116,7 @@ HEADS = ("within the SLO", f"TTFT p{USUAL}", f"TPOT p{USUAL}", "GPU-hours", "/ l
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One resource under one policy, in words for `HEADS`; `title` is empty for a second policy, and `all` at the end.
+    """One resource under one policy, as texts for `HEADS`; `title` is only in the first row, and `all` for the sums.
 
     `meets` is whether the SLO holds, None without requests.
     """
@@ -127,7 +128,7 @@ class Row:
 
 
 def rows(fleet: FleetReport) -> Iterator[Row]:
-    """Of each resource, and of all."""
+    """Yield the rows of each resource, and of all together."""
     for report in fleet.reports:
         for place, outcome in enumerate(report.outcomes):
             yield _row("" if place else report.resource, report, outcome)
@@ -169,7 +170,7 @@ def _total(title: str, fleet: FleetReport, place: int) -> Row:
 
 
 def as_fleet_data(fleet: FleetReport) -> Json | list[Json]:
-    """JSON-like data: an object for one policy, a list for several; what nobody knows is null."""
+    """Return JSON-like data: an object for one policy, a list for several; unknown values are null."""
     found = [without_nan(_data(fleet, place)) for place in range(len(fleet.policies))]
     return found[0] if fleet.alone else found
 
@@ -204,7 +205,7 @@ def _data(fleet: FleetReport, place: int) -> Json:
 
 
 def as_fleet_page(fleet: FleetReport) -> list[RenderableType]:
-    """For a terminal: what was asked of each, a row for each and one for all, and who had less than it wanted."""
+    """Show for a terminal what was asked, a row for each resource and one for all, and the shortages."""
     took = ", ".join(seconds(outcome.wall_seconds) for outcome in fleet.first.outcomes)
     return [
         Text(f"{len(fleet.reports)} resources on {fleet.gpus} GPUs", style="bold"),
@@ -225,7 +226,7 @@ def _asked(fleet: FleetReport) -> Iterator[str]:
 
 
 def faults_line(fleet: FleetReport) -> list[str]:
-    """Which nodes fail, if any."""
+    """Return a line with the nodes that fail, if any."""
     fails = ", ".join(f"{node} at {clock(at)}" for at, node in fleet.first.faults)
     return [f"fails: {fails}"] if fails else []
 
@@ -242,7 +243,7 @@ def _table(fleet: FleetReport) -> Table:
 
 
 def _told(fleet: FleetReport) -> Iterator[RenderableType]:
-    """How full the cluster was, and when somebody had less than it wanted."""
+    """Yield how full the cluster was, and when resources had fewer replicas than they wanted."""
     for place, policy in enumerate(fleet.policies):
         most = Totals.of(fleet.outcomes(place)).most_held
         yield f"{'' if fleet.alone else f'{policy}: '}at most {most} of {counted(fleet.gpus, 'GPU')} were held"
@@ -263,6 +264,6 @@ def _lacking(found: Sequence[tuple[str, Shortage]]) -> Table:
 
 
 def words_of(resource: str, shortage: Shortage) -> str:
-    """The reason, of a half of a split with its name."""
+    """Return the reason of a shortage, with the name of the half for a split."""
     half = "" if resource.endswith(f"/{shortage.pool}") else f"{shortage.pool} "
     return f"{half}{shortage.explanation.reason.value}, {shortage.explanation.message}"

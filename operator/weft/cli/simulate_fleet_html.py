@@ -1,6 +1,6 @@
-"""`weft simulate --html` of several resources: what they come to together on one cluster, and then each by itself.
+"""`weft simulate --html` of several resources: all of them together on one cluster, and then each by itself.
 
-All charts share one axis of time. A resource has its colour where all are drawn; beneath, colours are policies again.
+All charts share one time axis. Each resource has its colour where all are drawn; below, colours stand for policies.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from weft.cli.simulate_report import Report, Said
     from weft.cli.simulate_series import Values
 
-_LOOKS = ("p0", "p1", "p2", "p3", "p4", "p5", "p8", "p9", "p6")  # p7 is that of the ink
-_LONGEST = 15  # letters of a name beside a chart
-_NEAR = 4  # times what is held: a cluster that is larger needs no line
+_LOOKS = ("p0", "p1", "p2", "p3", "p4", "p5", "p8", "p9", "p6")  # p7 is the colour of the text
+_LONGEST = 15  # most letters of a name beside a chart
+_NEAR = 4  # times the GPUs held: the size of a larger cluster is not drawn
 
 
 def fleet_html(fleet: FleetReport) -> str:
-    """The whole page."""
+    """Return the whole page."""
     first = fleet.first.first
     scene = Scene(max(1.0, *(each.seconds for each in fleet.first.outcomes)), first.warm_up, fleet.first.faults)
     together = [*(_gpus(fleet, place) for place in range(len(fleet.policies))), _traffic(fleet, scene)]
@@ -61,7 +61,7 @@ def _look(place: int) -> str:
 
 
 def _name(report: Report) -> str:
-    """Beside a chart."""
+    """Return the name of a resource for a chart."""
     name = report.resource.rpartition("/")[2]
     return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
 
@@ -105,7 +105,7 @@ def _title(report: Report, place: int) -> str:
 
 
 def _gpus(fleet: FleetReport, place: int) -> Panel:
-    """What each resource holds under one policy, and all together."""
+    """Draw what each resource holds under one policy, and all together."""
     outcomes = fleet.outcomes(place)
     times = np.array([moment.at for moment in outcomes[0].timeline], dtype=np.float64)
     values = [np.array(held(outcome), dtype=np.float64) for outcome in outcomes]
@@ -132,7 +132,7 @@ def _traffic(fleet: FleetReport, scene: Scene) -> Panel:
 
 
 def _reasons(fleet: FleetReport, scene: Scene) -> str:
-    """What was decided, and who had less than it wanted from when on: a row for each resource, or for each policy's."""
+    """Show decisions and shortages on the time axis: a row for each resource, or for each of its policies."""
     marks: list[Mark] = []
     for number, report in enumerate(fleet.reports):
         for place, outcome in enumerate(report.outcomes):
@@ -150,7 +150,7 @@ def _reasons(fleet: FleetReport, scene: Scene) -> str:
 
 
 def _told(report: Report, place: int) -> list[Said]:
-    """By time, only so many."""
+    """Return what was said of a resource under one policy, by time, at most `MOST_REASONS` entries."""
     return everything_said(report.outcomes[place])[:MOST_REASONS]
 
 

@@ -1,6 +1,6 @@
-"""`weft simulate --html`: what was asked, how well each policy served it and at what cost, as one page.
+"""`weft simulate --html`: what was asked, how well each policy served it and at what cost, as one self-contained page.
 
-It needs nothing from elsewhere. Policies keep their colours from page to page.
+Policies keep their colours from page to page.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from weft.cli.simulate_report import Report
     from weft.twin.outcome import Outcome
 
-MOST_REASONS = 400  # rows of a policy in the table; the JSON has all
-_MOST_READ = 240  # moments at which the pointer reads the charts
+MOST_REASONS = 400  # most rows of a policy in the table; the JSON has all
+_MOST_READ = 240  # most moments for which the pointer shows values
 _COSTS = frozenset({"GPU-hours", "/ least", "cost", "changes"})
 _META = '<meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">'
 _SHAPES = (
@@ -47,7 +47,7 @@ _KEYS = (
 
 
 def simulation_html(report: Report) -> str:
-    """The whole page."""
+    """Return the whole page of one resource."""
     scene = Scene(
         max(1.0, report.seconds, *(each.seconds for each in report.outcomes)), report.first.warm_up, report.faults
     )
@@ -63,7 +63,7 @@ def simulation_html(report: Report) -> str:
 
 
 def whole_page(title: str, parts: Sequence[str], charts: Sequence[Chart | None], scene: Scene, style: str = "") -> str:
-    """Parts one beneath the other; the pointer reads `charts`, those of all figures in their order (None: of marks)."""
+    """Put parts below each other on a page; `charts` are those of all figures in order (None: marks)."""
     body = (
         _SHAPES,
         *parts,
@@ -78,7 +78,7 @@ def whole_page(title: str, parts: Sequence[str], charts: Sequence[Chart | None],
 
 
 def file_of(name: str) -> str:
-    """What lies beside this module."""
+    """Return the text of a file beside this module."""
     return resources.files("weft.cli").joinpath(name).read_text(encoding="utf-8")
 
 
@@ -88,7 +88,7 @@ def _head(report: Report) -> str:
 
 
 def summary(report: Report) -> str:
-    """Tiles of one policy, or a table of several."""
+    """Return tiles for one policy, or a table of several."""
     rows = [(outcome, Figures.of(outcome)) for outcome in report.outcomes]
     return _tiles(report, *rows[0]) if report.alone else _comparison(report, rows)
 
@@ -140,7 +140,7 @@ def _missed(figures: Figures, number: int) -> str:
 
 
 def _comparison(report: Report, rows: Sequence[tuple[Outcome, Figures]]) -> str:
-    """A row for each policy; the best of each column stands out, of costs the best that meets the SLO, if any does."""
+    """Return a row for each policy, with the best of each column marked: of costs, among those that meet the SLO."""
     heads = ["within the SLO", *(f"{kind} p{each}" for kind in ("TTFT", "TPOT") for each in DRAWN)]
     heads += ["GPU-hours", *(["/ least"] if report.oracle_gpu_hours else []), "cost", "changes", "failed"]
     heads += ["unfinished"] if any(figures.unfinished for _, figures in rows) else []
@@ -170,7 +170,7 @@ def _row(outcome: Outcome, figures: Figures, cells: Sequence[tuple[float, str]],
 
 
 def _cells(report: Report, outcome: Outcome, figures: Figures) -> list[tuple[float, str]]:
-    """Values, the less the better, with their words."""
+    """Return (value, text) of each column, lower values being better."""
     cells = [(-figures.attainment, percent(figures.attainment))]
     cells += [(value, time(value)) for at in (figures.ttft_at, figures.tpot_at) for value in map(at, DRAWN)]
     cells.append((outcome.gpu_hours, digits(outcome.gpu_hours)))
@@ -181,13 +181,13 @@ def _cells(report: Report, outcome: Outcome, figures: Figures) -> list[tuple[flo
 
 
 def _best(compared: Sequence[tuple[float, str]], column: Sequence[tuple[float, str]]) -> str:
-    """The words of the least value that is compared; empty where all of the column read the same."""
+    """Return the text of the least value among those compared; empty where the whole column reads the same."""
     known = sorted(cell for cell in compared if not math.isnan(cell[0]))
     return known[0][1] if len({words for _, words in column}) > 1 and known else ""
 
 
 def panel_card(panel: Panel, scene: Scene) -> str:
-    """A panel with its charts."""
+    """Return a panel with its charts."""
     keys = "".join(f'<span class=key><i class="k {kind}"></i>{words}</span>' for kind, words in panel.keys)
     head = f"<header><h2>{escape(panel.title)} <small>{escape(panel.unit)}</small></h2>{keys}</header>"
     drawn = "".join(
@@ -198,7 +198,7 @@ def panel_card(panel: Panel, scene: Scene) -> str:
 
 
 def _readings(charts: Sequence[Chart | None], scene: Scene) -> str:
-    """What each chart says at each moment, as JSON that may stand in a page."""
+    """Return what each chart shows at each moment, as JSON that is safe inside a page."""
     edges = edges_of(scene.seconds, _MOST_READ)
     moments = [float(each) for each in edges[:-1]]
     told = [[_told(chart, at) for at in moments] if chart is not None else [] for chart in charts]
@@ -227,7 +227,7 @@ def _reasons(report: Report, scene: Scene) -> str:
 def reasons_card(
     counts: Counter[str], rows: Sequence[tuple[str, str]], marks: Sequence[Mark], scene: Scene, table: str
 ) -> str:
-    """Marks on the axis of time, how often each reason was given, and a table of all."""
+    """Return marks on the time axis, how often each reason was given, and a table of all reasons."""
     often = ", ".join(f"{reason} {count}" for reason, count in counts.most_common())
     keys = "".join(
         f'<span class=key><svg viewBox="-7 -7 14 14"><use href="#{kind}" class=mark /></svg>{words}</span>'
@@ -251,7 +251,7 @@ def _table(report: Report, every: int) -> str:
 
 
 def scrolled(heads: Sequence[str], body: str, *, left: int) -> str:
-    """A table of reasons, and how many it leaves out."""
+    """Return a table of reasons, and how many it leaves out."""
     head = "".join(f"<th scope=col>{each}</th>" for each in heads)
     more = f"<p class=soft>{left:,} more are in the JSON.</p>" if left else ""
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
@@ -263,5 +263,5 @@ def _who(report: Report, policy: str) -> str:
 
 
 def policy_cell(policy: str) -> str:
-    """A policy in its colour."""
+    """Return a table cell with a policy in its colour."""
     return f'<td class="{look_of(policy)} policy">{escape(policy)}</td>'

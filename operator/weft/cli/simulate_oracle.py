@@ -1,4 +1,4 @@
-"""What who knows the future would pay for a trace, and the policy that pays it."""
+"""The oracle: what full knowledge of the trace would pay for it, and a policy that pays about that."""
 
 from __future__ import annotations
 
@@ -31,16 +31,17 @@ if TYPE_CHECKING:
 
 ORACLE = "oracle"
 _BIN_SECONDS, _FEWEST_BINS = 60.0, 10
-_WAITS_IN_A_BIN = 10.0  # times the TTFT that a request may take: less than that, and too much of a bin's work can wait
+_WAITS_IN_A_BIN = 10.0  # least length of a bin in TTFT targets: in shorter ones too much of the work can wait
 _MOMENT_SECONDS = 1e-6
-_SLIGHTLY = 1.0 + 1e-9  # more than the trace, so that its last request falls into the last bin
-_USUAL_ATTAINMENT = 0.99  # where no target is declared
+_SLIGHTLY = 1.0 + 1e-9  # stretches the bins, so that the last request falls into the last one
+_USUAL_ATTAINMENT = 0.99  # used where no target is declared
 
 
 def oracle_gpu_hours(case: Case) -> float | None:
-    """GPU-hours after the warm-up below which no counts serve as many requests within the SLO, by what engines can do.
+    """Return GPU-hours after the warm-up below which no counts serve enough requests within the SLO.
 
-    Nothing is lost there to queues or to steps that are not full, so nobody reaches it. None for a single moment.
+    Nothing is lost there to queues or to steps that are not full, so no policy reaches it. None where all requests come
+    at one moment.
     """
     trace = case.trace.part(case.setting.warm_up, math.inf)
     if trace.seconds <= _MOMENT_SECONDS:
@@ -53,10 +54,10 @@ def oracle_gpu_hours(case: Case) -> float | None:
 
 
 def oracle_outcome(case: Case, progress: Progress, attainment: float | None = None) -> Outcome:
-    """The simulation of counts chosen in hindsight, the cheapest of those tried that meet the SLO if any does.
+    """Simulate counts chosen in hindsight: the cheapest of those tried that meet the SLO, if any does.
 
-    As many requests as `attainment` says shall meet it; where nothing is said, those of the declared percentile, and
-    every percentile shall hold.
+    The fraction `attainment` of requests has to meet it; where it is None, that of the declared percentile, and every
+    percentile has to hold.
     """
     wanted = _attainment(case.slo) if attainment is None else attainment
     seconds = max(case.trace.seconds, 1.0) * _SLIGHTLY / _usual_bins(case.trace.seconds)
@@ -75,7 +76,7 @@ def oracle_outcome(case: Case, progress: Progress, attainment: float | None = No
 
 
 def no_dearer(outcomes: tuple[Outcome, ...]) -> tuple[Outcome, ...]:
-    """The same, where the oracle is the cheapest of all that meet the SLO: who knows the future can do that too."""
+    """Give the oracle the cheapest run of all that meet the SLO: full knowledge can do as any policy does."""
     meeting = [outcome for outcome in outcomes if Figures.of(outcome).meets]
     best = min(meeting, key=lambda each: (each.gpu_hours, each.policy != ORACLE), default=None)
     if best is None:
@@ -84,7 +85,7 @@ def no_dearer(outcomes: tuple[Outcome, ...]) -> tuple[Outcome, ...]:
 
 
 def does_as(outcomes: tuple[Outcome, ...]) -> str | None:
-    """The policy whose run is the oracle's too, if any."""
+    """Return the policy whose run the oracle shares; None without one."""
     own = [outcome for outcome in outcomes if outcome.policy == ORACLE]
     same = [each.policy for each in outcomes if own and each.answers is own[0].answers and each.policy != ORACLE]
     return same[0] if same else None
@@ -97,20 +98,20 @@ def _simulated(case: Case, steps: Steps, progress: Progress) -> Outcome:
 
 
 def _usual_bins(seconds: float) -> int:
-    """Into how many a trace of so many seconds is cut."""
+    """Return the number of bins for a trace of so many seconds."""
     return max(_FEWEST_BINS, math.ceil(seconds / _BIN_SECONDS))
 
 
 def _hindsight(
     case: Case, trace: Trace, bin_seconds: float, attainment: float, *, interrupted: bool
 ) -> tuple[list[PoolNeed], Column, Terms]:
-    """What pools need and how many requests arrive, in bins of one length."""
+    """Return what pools need and how many requests arrive, in bins of one length, with the terms of the oracle."""
     terms = Terms(bin_seconds, case.setting.longest_start.engine_seconds, attainment=attainment)
     return needs(case, trace, bin_seconds, interrupted=interrupted), demand(trace, bin_seconds).requests, terms
 
 
 def needs(case: Case, trace: Trace, bin_seconds: float, *, interrupted: bool) -> list[PoolNeed]:
-    """What each pool needs in each bin, by what its true engines can do; `interrupted` by prompts, in one pool."""
+    """Return what each pool needs in each bin, by its true engines; `interrupted` as in `weft.twin.need.Batching`."""
     speeds = _speeds(case)
     placed = {pool.key.name: len(decision.status.assignments) for pool, decision in case.planned.pools}
     trace = answerable(trace, speeds)
@@ -125,20 +126,20 @@ def needs(case: Case, trace: Trace, bin_seconds: float, *, interrupted: bool) ->
 
 
 def refused(case: Case) -> tuple[int, int]:
-    """How many requests after the warm-up are too long for a replica, and how many tokens one takes at most."""
+    """Return how many requests after the warm-up are too long for a replica, and the most tokens that one takes."""
     speeds = _speeds(case)
     counted = case.trace.part(case.setting.warm_up, math.inf)
     return int(too_long(counted, speeds).sum()), int(min(map(most_tokens, speeds)))
 
 
 def _known(case: Case) -> list[tuple[str, PoolSpec, Plan]]:
-    """Pools in the order in which a request goes through them."""
+    """Return the planned pools in the order in which a request goes through them."""
     pools = [(pool, decision.status.plan) for pool, decision in case.planned.pools]
     return [(pool.key.name, pool.spec, plan) for pool, plan in pools if pool.spec is not None and plan is not None]
 
 
 def _speeds(case: Case) -> list[EngineSpeed]:
-    """As their engines truly are."""
+    """Return the true speeds of the pools' engines."""
     catalog, truth = case.setting.catalog, case.setting.truth
     parts = Parts(case.setting.nodes, catalog)
     modelled = [engine_speed(plan, spec, catalog, parts.device_bytes(plan, spec)) for _, spec, plan in _known(case)]

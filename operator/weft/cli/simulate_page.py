@@ -1,4 +1,4 @@
-"""How a simulation reads: policies side by side for people, or plain data for programs."""
+"""How a simulation is shown: policies side by side for people, or plain data for programs."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _MOST_TOLD = 12  # shortages on a terminal; the JSON has all
 
 
 def as_data(report: Report) -> Json | list[Json]:
-    """JSON-like data: an object for one policy, a list for several; what nobody knows is null."""
+    """Return JSON-like data: an object for one policy, a list for several; unknown values are null."""
     found = [without_nan(data_of(report, outcome)) for outcome in report.outcomes]
     return found[0] if report.alone else found
 
 
 def data_of(report: Report, outcome: Outcome) -> Json:
-    """One policy, where what nobody knows is still NaN."""
+    """Return the data of one policy, where unknown values are still NaN."""
     figures = Figures.of(outcome)
     return {
         "policy": outcome.policy,
@@ -111,7 +111,7 @@ def _pools(outcome: Outcome) -> Iterator[Json]:
 
 
 def without_nan(value: Any) -> Any:  # noqa: ANN401 - whatever JSON holds
-    """JSON knows neither NaN nor infinity."""
+    """Replace NaN and infinity, which JSON does not have, by None."""
     if isinstance(value, dict):
         return {name: without_nan(each) for name, each in value.items()}
     if isinstance(value, list):
@@ -120,20 +120,20 @@ def without_nan(value: Any) -> Any:  # noqa: ANN401 - whatever JSON holds
 
 
 def as_page(report: Report) -> list[RenderableType]:
-    """For a terminal: what was asked, a column for each policy, and how long it took."""
+    """Show for a terminal what was asked, a column for each policy, and how long the simulation took."""
     took = ", ".join(seconds(outcome.wall_seconds) for outcome in report.outcomes)
     table: list[RenderableType] = ["", _table(report), "", *_as_other(report), *_lacking(report)]
     return [Text(report.resource, style="bold"), *heading(report), *table, f"simulated in {took}"]
 
 
 def _as_other(report: Report) -> list[str]:
-    """Whose run is the oracle's, where no counts that it tried meet the SLO for less."""
+    """Say which policy's run the oracle shares, where no counts that it tried meet the SLO for less."""
     other = does_as(report.outcomes)
     return [f"{ORACLE} does as {other}: of what it tried, nothing meets the SLO for less"] if other else []
 
 
 def _lacking(report: Report) -> Iterator[str]:
-    """When which policy had fewer replicas than it wanted, and why."""
+    """Yield when a policy had fewer replicas than it wanted, and why."""
     found = [(outcome, each) for outcome in report.outcomes for each in outcome.shortages]
     for outcome, each in found[:_MOST_TOLD]:
         who = "" if report.alone else f"{outcome.policy}: "
@@ -144,7 +144,7 @@ def _lacking(report: Report) -> Iterator[str]:
 
 
 def heading(report: Report, *, faults: bool = True) -> list[str]:
-    """What was asked and how long starts take, in four lines, and which nodes fail."""
+    """Return lines with what was asked and how long starts take, and with notes on rows, lengths and failing nodes."""
     outcome = report.first
     every = len(outcome.came)
     spread = f"in {seconds(report.seconds)}, {request_rate(every / report.seconds)}" if report.seconds else "at once"
@@ -165,7 +165,7 @@ def heading(report: Report, *, faults: bool = True) -> list[str]:
 
 
 def left_out(rows: int) -> str:
-    """What became of rows that ask nothing or get nothing, as failed requests stand in a log."""
+    """Say how many rows have no prompt or no answer, as those of failed requests in a log."""
     verb, that = agreeing(rows, "row is", "rows are"), "without tokens of a prompt or of an answer"
     return f"{rows:,} {verb} left out, {that}: such are failed requests in a log"
 

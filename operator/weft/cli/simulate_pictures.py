@@ -1,4 +1,4 @@
-"""What the page of a simulation draws: each panel is a chart, or one for each policy beneath each other."""
+"""What the page of a simulation draws: each panel has one chart, or one for each policy below each other."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from weft.cli.simulate_series import Values
     from weft.twin.outcome import Outcome
 
-MOST_BINS, FINE_BINS = 100, 240  # of latencies, which need requests, and of rates
-_VISIBLE = 0.02  # of the highest rate: a line that is lower needs no name
+MOST_BINS, FINE_BINS = 100, 240  # most bins of latencies, each of which needs requests, and of rates
+_VISIBLE = 0.02  # fraction of the highest rate below which a line needs no name
 _KNOWN = (
     "weft",
     "hpa",
@@ -38,7 +38,7 @@ _KNOWN = (
     "dynamo-kalman",
     "dynamo-arima",
     "dynamo-prophet",
-)  # each has its colour
+)  # policies with a colour of their own
 _AMISS = frozenset(
     {
         Reason.NoSlot,
@@ -58,7 +58,7 @@ _KINDS = {Reason.ScaleUp: "up", Reason.ScaleDown: "down"}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Panel:
-    """A title with what it counts in, and charts, each with a name of its own where there are several."""
+    """A title with a unit, and charts, each with a name of its own where there are several."""
 
     title: str
     unit: str
@@ -67,12 +67,12 @@ class Panel:
 
 
 def look_of(policy: str) -> str:
-    """The class of a policy's colour."""
+    """Return the CSS class of a policy's colour."""
     return f"p{_KNOWN.index(policy)}" if policy in _KNOWN else "p6"
 
 
 def panels(report: Report, scene: Scene) -> Iterator[Panel]:
-    """From what came to what it took."""
+    """Yield the panels of a page, from requests to GPUs."""
     yield _traffic(report, scene)
     for kind, title in (("ttft", "Time to first token"), ("tpot", "Time per output token")):
         yield _latency(report, scene, kind, title)
@@ -98,7 +98,7 @@ def _traffic(report: Report, scene: Scene) -> Panel:
 
 
 def _latency(report: Report, scene: Scene, kind: str, title: str) -> Panel:
-    """Three percentiles of one policy; of several the one that the SLO names highest."""
+    """Draw three percentiles of one policy, or of several policies the highest one in the SLO."""
     edges = edges_of(scene.seconds, MOST_BINS)
     targets: tuple[tuple[int, float], ...] = getattr(report.first.slo, kind)
     held = targets[-1][0] if targets else DRAWN[-1]
@@ -149,7 +149,7 @@ def _series(outcome: Outcome, place: int, what: str) -> tuple[Values, Values]:
 
 
 def _ratio(report: Report) -> Iterator[Panel]:
-    """Ready prefill replicas to one of decode."""
+    """Draw the ready prefill replicas for each ready decode replica."""
     roles = [pool.role for pool in report.first.pools]
     if set(roles) < {Role.Prefill, Role.Decode}:
         return
@@ -164,7 +164,7 @@ def _ratio(report: Report) -> Iterator[Panel]:
 
 
 def _gpus(report: Report) -> Panel:
-    """Held by replicas, from binding to end."""
+    """Draw the GPUs that replicas hold, from binding to end."""
     lines = []
     for outcome in report.outcomes:
         times = np.array([moment.at for moment in outcome.timeline], dtype=np.float64)
@@ -178,12 +178,12 @@ def _gpus(report: Report) -> Panel:
 
 
 def kind_of(reason: Reason) -> str:
-    """How a reason is marked."""
+    """Return the kind of mark for a reason."""
     return _KINDS.get(reason, "amiss" if reason in _AMISS else "other")
 
 
 def reason_marks(report: Report) -> tuple[list[tuple[str, str]], list[Mark]]:
-    """A row for each policy, or for each pool where there is one policy."""
+    """Return rows and marks: a row for each policy, or for each pool where there is one policy."""
     pools = [pool.name for pool in report.first.pools]
     rows = [(name, "") for name in pools]
     if not report.alone:

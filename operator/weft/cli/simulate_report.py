@@ -1,4 +1,4 @@
-"""What was simulated, and the figures that every page of it shows."""
+"""What was simulated, and the figures that every page shows."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from weft.twin.outcome import Outcome
 
 PERCENTS = (50, 90, 95, 99)
-USUAL = 95  # what SLOs are mostly given at, and a table tells where it has room for one
-DRAWN = (50, USUAL, 99)  # where there is room for three
+USUAL = 95  # the percentile of most SLOs, shown where a table has room for one
+DRAWN = (50, USUAL, 99)  # shown where there is room for three
 
 
 class Said(NamedTuple):
-    """At how many seconds what was said of a pool, for which reason."""
+    """What was said of a pool, and for which reason, `at` seconds since the trace began."""
 
     at: float
     pool: str
@@ -32,7 +32,7 @@ class Said(NamedTuple):
 
 
 def everything_said(outcome: Outcome) -> list[Said]:
-    """Decisions, and from when until when a pool had less than it wanted; by time."""
+    """Return all decisions and shortages of an outcome, by time."""
     said = [Said(each.at, each.pool, each.explanation.reason, each.explanation.message) for each in outcome.told]
     said += [
         Said(each.at, each.pool, each.explanation.reason, f"until {clock(each.until)}: {each.explanation.message}")
@@ -43,12 +43,12 @@ def everything_said(outcome: Outcome) -> list[Said]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Report:
-    """Outcomes of one trace, in the order in which their policies were named.
+    """Outcomes of one trace, in the order in which their policies were given.
 
-    `trace` is what was typed, `seconds` how long it lasts, `faults` times and names of nodes that fail.
-    A start takes `start_up_seconds` in the median where the image is there, of the pool where it takes longest.
-    `oracle_gpu_hours` are the least for who knows the future, None where they cannot be told. `too_long` requests have
-    more than the `most_tokens` that a replica takes; `left_out` are rows of the trace's file without prompt or answer.
+    `trace` is as typed, `seconds` its length, and `faults` are (seconds, node that fails). A start takes
+    `start_up_seconds` in the median once the image is pulled, in the pool where it takes longest. `oracle_gpu_hours` is
+    the least with full knowledge of the trace, None where it is unknown. `too_long` requests have more than the
+    `most_tokens` that a replica takes; `left_out` rows of the trace's file have no prompt or no answer.
     """
 
     resource: str
@@ -69,16 +69,16 @@ class Report:
 
     @property
     def alone(self) -> bool:
-        """Whether there is one policy, and so nothing to compare."""
+        """Whether there is only one policy, and so nothing to compare."""
         return len(self.outcomes) == 1
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """One outcome after its warm-up: counts of requests, a fraction, and seconds at `PERCENTS` of those answered.
+    """One outcome after its warm-up: counts of requests, the attainment (0 to 1), and seconds at `PERCENTS`.
 
-    `meets` is whether each percentile of the SLO holds, failed requests counted as endless. NaN is what nobody knows.
-    `unfinished` ones are not among the requests.
+    Latencies are of answered requests. `meets` is whether each percentile of the SLO holds, with failed requests
+    counted as infinitely slow. Unknown values are NaN. `unfinished` requests are not among `requests`.
     """
 
     requests: int
@@ -110,16 +110,16 @@ class Figures:
         return self.requests - self.completed
 
     def ttft_at(self, percent: int) -> float:
-        """Seconds to the first token at one of `PERCENTS`."""
+        """Return the TTFT in seconds at one of `PERCENTS`."""
         return self.ttft[PERCENTS.index(percent)]
 
     def tpot_at(self, percent: int) -> float:
-        """Seconds for each token after it, at one of `PERCENTS`."""
+        """Return the TPOT in seconds at one of `PERCENTS`."""
         return self.tpot[PERCENTS.index(percent)]
 
 
 def _meets(outcome: Outcome) -> bool:
-    """An answer of one token has no TPOT, and meets any target of it; without targets nothing may fail."""
+    """Whether every target holds; an answer of one token meets any TPOT target. Without targets no request may fail."""
     counted = outcome.counted
     if not (outcome.slo.ttft or outcome.slo.tpot):
         return bool(counted.completed.all())
@@ -134,7 +134,7 @@ def _meets(outcome: Outcome) -> bool:
 
 
 def slo_words(slo: Slo) -> str:
-    """`TTFT p95 500 ms, TPOT p95 30 ms`."""
+    """Format targets: `TTFT p95 500 ms, TPOT p95 30 ms`."""
     parts = [
         f"{name} p{percent} {seconds(target)}"
         for name, targets in (("TTFT", slo.ttft), ("TPOT", slo.tpot))
@@ -144,7 +144,7 @@ def slo_words(slo: Slo) -> str:
 
 
 def percent(fraction: float) -> str:
-    """`99.2 %`; never 100 for what is not all."""
+    """Format a fraction: `99.2 %`, rounded down; `-` for NaN."""
     if math.isnan(fraction):
         return "-"
     whole = 100.0 * fraction
@@ -152,11 +152,11 @@ def percent(fraction: float) -> str:
 
 
 def time(value: float) -> str:
-    """A latency, or a dash for none."""
+    """Format a latency in seconds, with a dash for NaN and infinity."""
     return seconds(value) if math.isfinite(value) else "-"
 
 
 def times_least(report: Report, outcome: Outcome) -> str:
-    """`1.8`: GPU-hours over the least with which the SLO can be met."""
+    """Format GPU-hours as a multiple of the least that meets the SLO, such as `1.8`; `-` where it is unknown."""
     oracle = report.oracle_gpu_hours
     return digits(outcome.gpu_hours / oracle) if oracle else "-"

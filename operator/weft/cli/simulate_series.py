@@ -1,4 +1,4 @@
-"""What a picture of a simulation draws: requests put into bins of time, steps without repetition, and ticks of axes."""
+"""Series for the pictures of a simulation: requests in bins of time, steps without repetition, and ticks of axes."""
 
 from __future__ import annotations
 
@@ -19,37 +19,37 @@ if TYPE_CHECKING:
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 _STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1200, 1800, 3600, 7200, 10800, 14400, 21600, 43200)  # seconds
-_ROUND = (1.0, 2.0, 2.5, 5.0, 10.0)  # of which ticks are multiples, in their own power of ten
-_DENSE = 1.6  # powers of ten up to which a logarithmic axis has ticks at 1, 2 and 5
+_ROUND = (1.0, 2.0, 2.5, 5.0, 10.0)  # steps between ticks, times a power of ten
+_DENSE = 1.6  # powers of ten that an axis may span to have ticks at 1, 2 and 5
 
 
 def step_of_time(seconds: float, most: int) -> float:
-    """The shortest handy step, in seconds, of which at most so many make the whole time."""
+    """Return the shortest round step, in seconds, of which at most `most` span the whole time."""
     days = _DAY * max(1, math.ceil(seconds / _DAY / most))
     return float(next((step for step in _STEPS if seconds <= step * most), days))
 
 
 def edges_of(seconds: float, most: int) -> Values:
-    """Where bins of time begin, and where the last one ends: not before `seconds`."""
+    """Return the edges of at most `most` equal bins of time, the last one at `seconds` or later."""
     step = step_of_time(seconds, most)
     return np.asarray(step * np.arange(max(1, math.ceil(seconds / step)) + 1), dtype=np.float64)
 
 
 def rates(arrived: Values, edges: Values) -> Values:
-    """Requests a second in each bin."""
+    """Return requests per second in each bin."""
     found: Values = np.histogram(arrived, edges)[0] / np.diff(edges)
     return found
 
 
 def percentiles(values: ArrayLike, percents: Sequence[float]) -> list[float]:
-    """Percentiles of the values that are finite; NaN where none is."""
+    """Return percentiles of the finite values; NaN where there is none."""
     known = np.asarray(values, dtype=np.float64)
     known = known[np.isfinite(known)]
     return [float(each) for each in np.percentile(known, percents)] if len(known) else [math.nan] * len(percents)
 
 
 def percentiles_by_bin(arrived: Values, values: ArrayLike, edges: Values, percents: Sequence[float]) -> Values:
-    """A row for each percentile and a column for each bin, by when requests arrived, which ascends."""
+    """Return an array of a row per percentile and a column per bin; arrivals ascend."""
     places = np.searchsorted(arrived, edges)
     kept = np.asarray(values)
     bins = [percentiles(kept[begin:end], percents) for begin, end in pairwise(places)]
@@ -57,7 +57,7 @@ def percentiles_by_bin(arrived: Values, values: ArrayLike, edges: Values, percen
 
 
 def only_changes(times: Values, values: Values) -> tuple[Values, Values]:
-    """Steps that hold until the next, each once, and where they end."""
+    """Return the first step of each run of equal values, and the last step, where all end."""
     if not len(times):
         return times, values
     kept = np.append(True, np.diff(values) != 0)
@@ -66,7 +66,7 @@ def only_changes(times: Values, values: Values) -> tuple[Values, Values]:
 
 
 def linear_ticks(high: float, about: int, *, whole: bool = False) -> list[float]:
-    """From 0 to the first one that is not below `high`, about so many; `whole` numbers where they are counts."""
+    """Return ticks from 0 to the first one at or above `high`, about so many; `whole` numbers for counts."""
     raw = max(high / about, float(whole), 1e-12)
     power = 10.0 ** math.floor(math.log10(raw))
     steps = (each * power for each in _ROUND if each * power >= raw * (1 - 1e-9))
@@ -75,7 +75,7 @@ def linear_ticks(high: float, about: int, *, whole: bool = False) -> list[float]
 
 
 def log_ticks(low: float, high: float) -> list[float]:
-    """From the last one that is not above `low` to the first that is not below `high`: powers of ten, and 2 and 5."""
+    """Return ticks from the last one at or below `low` to the first at or above `high`: decades, maybe with 2 and 5."""
     firsts = (1.0, 2.0, 5.0) if math.log10(high / low) <= _DENSE else (1.0,)
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     all_of_them = [first * 10.0**power for power in powers for first in firsts]
@@ -85,7 +85,7 @@ def log_ticks(low: float, high: float) -> list[float]:
 
 
 def moment(seconds: float) -> str:
-    """`0`, `30 s`, `20 min`, `1 h` or `1 h 30`: a tick of time."""
+    """Format a tick of time: `0`, `30 s`, `20 min`, `1 h` or `1 h 30`."""
     whole = round(seconds)
     hours, minutes = divmod(whole // _MINUTE, _HOUR // _MINUTE)
     if whole % _MINUTE:
@@ -96,11 +96,11 @@ def moment(seconds: float) -> str:
 
 
 def latency(seconds: float) -> str:
-    """`500 ms`, `1000 s`: a tick of an axis, which has no minutes."""
+    """Format a tick of a latency axis, without minutes: `500 ms`, `1000 s`."""
     return f"{digits(seconds)} s" if seconds >= 1.0 else f"{digits(seconds * 1000.0)} ms"
 
 
 def clock(seconds: float) -> str:
-    """`0:05:30`: a time since the trace began."""
+    """Format a time since the trace began: `0:05:30`."""
     whole = int(seconds)
     return f"{whole // _HOUR}:{whole % _HOUR // _MINUTE:02d}:{whole % _MINUTE:02d}"

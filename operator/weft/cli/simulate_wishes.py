@@ -1,4 +1,4 @@
-"""What `weft simulate` was asked, as it was typed."""
+"""The options of `weft simulate`, as they were typed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from weft.twin.front import FrontOptions, FrontRule
 
 @dataclass(frozen=True, slots=True)
 class Clients:
-    """Who gets their requests, how many seconds they wait for a first token (None: for ever), how often they retry."""
+    """The front's rule, how many seconds clients wait for a first token (None: forever), and how often they retry."""
 
     front: str = FrontRule.LeastLoad.value
     patience: float | None = None
@@ -19,7 +19,7 @@ class Clients:
 
     @property
     def options(self) -> FrontOptions:
-        """Raises `CommandFailure` for a rule that there is not."""
+        """The options of the simulated front; raises `CommandFailure` for an unknown rule."""
         if self.front not in set(FrontRule):
             raise CommandFailure(f"--front {self.front!r:.80} is none of {', '.join(FrontRule)}")
         patience = math.inf if self.patience is None else self.patience
@@ -28,10 +28,10 @@ class Clients:
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """Options as they were typed. `pool` is a name, or KIND/NAME; `start_up` seconds, None for what is planned.
+    """Options as they were typed. `pool` is a name, or KIND/NAME; `start_up` is in seconds, None for the planned time.
 
-    `trace` has one for each resource, with its name where there are several. Without any the last `hours` are read from
-    the Prometheus at `prometheus`. `blind` are times without metrics.
+    `trace` has one entry for each resource, with its name where there are several. Without any, the last `hours` are
+    read from the Prometheus at `prometheus`. `blind` are periods without metrics.
     """
 
     trace: tuple[str, ...] = ()

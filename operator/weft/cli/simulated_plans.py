@@ -1,4 +1,4 @@
-"""Of what would be planned: whether it can be simulated, on which nodes, and who answers its requests."""
+"""Whether a plan can be simulated, on which nodes, and which pools answer its requests."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ if TYPE_CHECKING:
     from weft.cli.world import World
     from weft.domain.decision import PoolDecision
 
-_STOCK = "--what-if spec.placement.scheduler=null"  # nothing is handed over
+_STOCK = "--what-if spec.placement.scheduler=null"  # places pods with Weft and the stock scheduler
 
 
 def refuse_what_is_not_simulated(planned: PlannedResource) -> None:
-    """Raise `CommandFailure` for a plan without a shape or a place for one replica, and for what the twin has not.
+    """Raise `CommandFailure` for a plan without a shape or a place, and for features that the twin lacks.
 
-    That is any scheduler but the stock one, and NVIDIA's driver, which forms the ComputeDomain of halves over NVLink.
+    These are other schedulers than the stock one, and NVIDIA's driver, which forms the ComputeDomain of halves over
+    NVLink.
     """
     if any(pool.spec is not None and over_nvlink(pool.spec) for pool, _ in planned.pools):
         raise CommandFailure(f"{planned.title}: kvTransfer.transport NVLink is not simulated: use Auto, RDMA or TCP")
@@ -41,7 +42,7 @@ def refuse_what_is_not_simulated(planned: PlannedResource) -> None:
 
 
 def _why_nothing_runs(decision: PoolDecision) -> Explanation | None:
-    """What its conditions say of a pool without a shape, or without a place for one replica."""
+    """Return why a pool has no shape, or no place for one replica, by its conditions; None if it has both."""
     status = decision.status
     if status.plan is not None and status.assignments:
         return None
@@ -51,7 +52,7 @@ def _why_nothing_runs(decision: PoolDecision) -> Explanation | None:
 
 
 def only_what_may_be_used(world: World, planned: Sequence[PlannedResource], catalog: Catalog) -> World:
-    """Of an imagined world the nodes of the planned accelerators: no decision looks at thousands of others."""
+    """Reduce an imagined world to nodes of the planned accelerators, so that decisions skip thousands of others."""
     if not world.imagined:
         return world
     plans = [decision.status.plan for each in planned for _, decision in each.pools]
@@ -60,9 +61,9 @@ def only_what_may_be_used(world: World, planned: Sequence[PlannedResource], cata
 
 
 def route_of(title: str, planned: PlannedResource) -> Route:
-    """Whose engines answer the requests of a resource.
+    """Return which pools answer the requests of a resource.
 
-    Raises `CommandFailure` for one half of a pair, which answers nobody.
+    Raises `CommandFailure` for one half of a pair, which answers no requests alone.
     """
     names = {pool.spec.role: pool.key.name for pool, _ in planned.pools if pool.spec is not None}
     namespace = planned.pools[0][0].key.namespace

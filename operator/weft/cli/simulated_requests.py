@@ -1,4 +1,4 @@
-"""Which requests each simulated resource is asked: those of a file, of a made-up trace, or of a Prometheus."""
+"""The requests for each simulated resource: from a file, a synthetic trace, or a Prometheus."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ Json = dict[str, Any]
 
 
 def seed_of(chosen: Chosen, wishes: Wishes, *, alone: bool) -> int:
-    """Requests of several resources are drawn apart, so that not all come at the same moments."""
+    """Return the seed of a resource's requests, one each, so that requests of several resources do not coincide."""
     if alone:
         return wishes.seed
     return int.from_bytes(hashlib.sha256(f"{wishes.seed}/{chosen.resource.full}".encode()).digest()[:8])
 
 
 def requests_of(chosen: Chosen, wishes: Wishes, catalog: Catalog, seed: int) -> tuple[str, Trace]:
-    """Where the requests of a resource are from, and the requests; raises `CommandFailure` where they cannot be read.
+    """Return the source of a resource's requests in words, and the requests.
 
-    Without a trace they are those that a Prometheus counted.
+    Without a trace they are those that a Prometheus counted. Raises `CommandFailure` where they cannot be read.
     """
     if chosen.trace == NO_REQUESTS:
         return "no requests", Trace(np.zeros(0), *np.zeros((2, 0), dtype=np.int32))
@@ -53,7 +53,7 @@ def requests_of(chosen: Chosen, wishes: Wishes, catalog: Catalog, seed: int) -> 
 
 
 def _recorded(body: Json, wishes: Wishes, catalog: Catalog) -> Recorded:
-    """Of a split its decode engines tell: each request ends there."""
+    """Return where requests were counted; for a split its decode engines count them, as each request ends there."""
     name, namespace = body["metadata"]["name"], body["metadata"]["namespace"]
     pool = f"{name}-decode" if body["kind"] == "PDSplit" else name
     return Recorded(wishes.prometheus or "", wishes.hours, namespace, pool, _series_of(body, catalog))
@@ -67,7 +67,7 @@ def _scaled(trace: Trace, factor: float, seed: int) -> Trace:
 
 
 def _series_of(body: Json, catalog: Catalog) -> EngineSeries:
-    """What the engines that a resource names count; vLLM's where it names none."""
+    """Return the metric names of the engine that a resource names; vLLM's where it names none."""
     named = body["spec"].get("engine") or {}
     name = EngineName(named["name"]) if named.get("name") in set(EngineName) else EngineName.VLLM
     try:
@@ -77,7 +77,7 @@ def _series_of(body: Json, catalog: Catalog) -> EngineSeries:
 
 
 def _trace_of(text: str, seed: int) -> Trace:
-    """The requests of a file, or those that a line describes."""
+    """Read a trace from a file, or make the synthetic one that a line describes."""
     if not text:
         raise CommandFailure(f"--trace has no trace: give a file, or one of {', '.join(SHAPES)} with its numbers")
     try:
@@ -94,7 +94,7 @@ def _trace_of(text: str, seed: int) -> Trace:
 
 
 def _is_made_up(text: str) -> bool:
-    """A shape with its numbers, or a word that can only be meant as one."""
+    """Whether the text is a shape with its numbers, or can only be meant as one."""
     name, colon, wishes = text.partition(":")
     return name in SHAPES or bool(colon and "=" in wishes and not Path(text).exists())
 

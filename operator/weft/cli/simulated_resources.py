@@ -1,4 +1,4 @@
-"""Which resources of the files are simulated, and which requests each gets: `--pool` and `--trace NAME=TRACE`."""
+"""Which resources of the files are simulated, with which requests: `--pool` and `--trace NAME=TRACE`."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ _NAME = re.compile(r"[A-Za-z0-9-]+(/[A-Za-z0-9-]+){0,2}")
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A resource as a user wrote it, with what `Kind/name` calls it; `full` has its namespace too."""
+    """A resource as a user wrote it, with its `title` `Kind/name`; `full` has its namespace too."""
 
     title: str
     body: Json
 
     @property
     def full(self) -> str:
-        """`namespace/Kind/name`, of which there is one."""
+        """The unique name `namespace/Kind/name`."""
         return f"{self.body['metadata']['namespace']}/{self.title}"
 
     @property
     def names(self) -> tuple[str, str, str]:
-        """What options may call it, the shortest first."""
+        """The names that options may use, the shortest first."""
         return self.title.partition("/")[2], self.title, self.full
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """A resource by a title that no other one has, with its trace as it was typed; None: from Prometheus."""
+    """A resource with a unique title, and its trace as it was typed; None: from Prometheus."""
 
     title: str
     resource: Named
@@ -48,9 +48,10 @@ class Chosen:
 def chosen_resources(
     documents: list[Json], default_namespace: str, pool: str | None, traces: Sequence[str] | None
 ) -> list[Chosen]:
-    """Those of the documents, or the one that `pool` names, each with its trace; in the order of the documents.
+    """Return the resources to simulate, all or the one that `pool` names, each with its trace; in their order.
 
-    Without `traces` all come from Prometheus. Raises `CommandFailure` for names that are none, or are not enough.
+    Without `traces` all requests come from Prometheus. Raises `CommandFailure` for unknown or ambiguous names, and for
+    a resource without a trace.
     """
     found = [Named(*each) for each in the_resources(documents, default_namespace)]
     if pool is not None:
@@ -66,7 +67,7 @@ def chosen_resources(
 
 
 def the_one(found: Sequence[Named], name: str, option: str) -> Named:
-    """The resource of a name; raises `CommandFailure`, which begins with the option, for none and for several."""
+    """Find a resource by name; raises `CommandFailure`, which begins with `option`, for none and for several."""
     matching = [each for each in found if name in each.names]
     if not matching:
         raise CommandFailure(f"{option} is not among the resources: there is {_titles(found)}")
@@ -76,7 +77,7 @@ def the_one(found: Sequence[Named], name: str, option: str) -> Named:
 
 
 def _given(found: Sequence[Named], traces: Iterable[str]) -> dict[str, str]:
-    """Traces by the full names of their resources."""
+    """Return the traces by the full names of their resources."""
     given: dict[str, str] = {}
     for text in traces:
         name, trace = _parted(text, found)
@@ -96,7 +97,7 @@ def _given(found: Sequence[Named], traces: Iterable[str]) -> dict[str, str]:
 
 
 def _parted(text: str, found: Iterable[Named]) -> tuple[str | None, str]:
-    """`NAME=TRACE`, or a trace alone: a file that is there, or a shape, whose numbers come after a colon."""
+    """Split `NAME=TRACE`, or return a trace alone: an existing file, or a shape, whose numbers come after a colon."""
     name, equals, trace = text.partition("=")
     known = any(name in each.names for each in found)
     if not equals or (not known and not _NAME.fullmatch(name)) or _is_a_file(text):
@@ -112,7 +113,7 @@ def _is_a_file(text: str) -> bool:
 
 
 def _title(resource: Named, found: Iterable[Named]) -> str:
-    """`Kind/name`, with its namespace where another one has the same."""
+    """Return `Kind/name`, with the namespace where another resource has the same."""
     return resource.full if [each.title for each in found].count(resource.title) > 1 else resource.title
 
 
@@ -121,5 +122,5 @@ def _titles(found: Sequence[Named]) -> str:
 
 
 def _shortest(resource: Named, found: Sequence[Named]) -> str:
-    """The shortest name that is its own."""
+    """Return the shortest name that only this resource has."""
     return next(name for name in resource.names if sum(name in each.names for each in found) == 1)

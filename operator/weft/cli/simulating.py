@@ -1,4 +1,4 @@
-"""What `weft simulate` was asked, as a setting of the twin: resources, their requests, a cluster, what fails when."""
+"""Turns the options of `weft simulate` into a setting of the twin: resources, requests, a cluster and its faults."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
     from weft.cli.world import World
 
 Json = dict[str, Any]
-_NAMED = 3  # nodes in a sentence
+_NAMED = 3  # most nodes that a message lists
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Case:
-    """A resource by kind and name, in a setting, and what would be planned of it alone before any traffic.
+    """A simulated resource, by kind and name, with the setting and with what would be planned before any traffic.
 
-    `words` say where its requests are from, `place` which stream of the setting they are.
+    `words` say where its requests are from; `place` is the index of its stream in the setting.
     """
 
     resource: str
@@ -51,18 +51,18 @@ class Case:
 
     @property
     def trace(self) -> Trace:
-        """Its requests."""
+        """The requests of the resource."""
         return self.setting.streams[self.place].trace
 
     @property
     def slo(self) -> Slo:
-        """What is promised to those who ask."""
+        """The SLO of the resource, from the pools that its requests go through."""
         return slo_of(pool for pool, _ in self.planned.pools)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Draft:
-    """One resource before all are put together: as it might be, where its requests are from, and the requests."""
+    """One resource before all are put together: its body with `--what-if`, its requests with their source, its plan."""
 
     title: str
     body: Json
@@ -72,7 +72,7 @@ class _Draft:
 
 
 def cases_of(wishes: Wishes, documents: list[Json], world: World, catalog: Catalog) -> tuple[Case, ...]:
-    """Everything that a simulation depends on, with one setting for all resources; in the order of the documents.
+    """Return a case for each resource, all with one setting; in the order of the documents.
 
     Raises `CommandFailure` for what cannot be simulated.
     """
@@ -91,7 +91,7 @@ def cases_of(wishes: Wishes, documents: list[Json], world: World, catalog: Catal
 
 
 def _refuse_without_requests(drafts: Sequence[_Draft], wishes: Wishes) -> None:
-    """Somebody has to be asked something, and after the warm-up too."""
+    """Raise unless some resource gets requests, and some of them after the warm-up."""
     if not any(len(each.trace) for each in drafts):
         less = f" or a larger --scale than {wishes.scale:g}" if wishes.scale < 1.0 else ""
         raise CommandFailure(
@@ -102,14 +102,14 @@ def _refuse_without_requests(drafts: Sequence[_Draft], wishes: Wishes) -> None:
 
 
 def _end(drafts: Sequence[_Draft]) -> float:
-    """Seconds from the first moment of the traces to the last request of all."""
+    """Return the seconds from the beginning of the traces to the last request of all."""
     return max(each.trace.seconds for each in drafts)
 
 
 def _setting(
     wishes: Wishes, drafts: Sequence[_Draft], documents: list[Json], world: World, catalog: Catalog
 ) -> Setting:
-    """All of them on one cluster; resources go by their names there, wherever they stand in the files."""
+    """Put all resources on one cluster, sorted by name: their order in the files does not matter."""
     beside = of_kind(documents, "ConfigMap")
     pools, splits = records_of([*(each.body for each in drafts), *beside], world)
     classes = classes_in(documents, world)
@@ -138,7 +138,7 @@ def _setting(
 
 
 def _expected(drafts: Sequence[_Draft]) -> Iterator[tuple[tuple[str, str], StartPhases]]:
-    """What a start takes by the plan of each pool."""
+    """Yield the start phases that the plan of each pool expects, by namespace and name."""
     for pool, decision in (each for draft in drafts for each in draft.planned.pools):
         told = decision.status.start_up
         if told is not None:
@@ -146,7 +146,7 @@ def _expected(drafts: Sequence[_Draft]) -> Iterator[tuple[tuple[str, str], Start
 
 
 def _as_they_might_be(chosen: Sequence[Chosen], wishes: Wishes) -> list[Json]:
-    """The resources with what `--what-if` says of them, or of all."""
+    """Return the resources with the changes of `--what-if` to each of them, or to all."""
     asked = [(*what_if.addressed(typed), typed) for typed in wishes.what_if]
     resources = [each.resource for each in chosen]
     told = [
@@ -162,7 +162,7 @@ def _as_they_might_be(chosen: Sequence[Chosen], wishes: Wishes) -> list[Json]:
 
 
 def _gap(text: str) -> tuple[float, float]:
-    """`FROM-TO`, in this order."""
+    """Read `FROM-TO` in seconds; raises `CommandFailure` unless both are times in this order."""
     begin, _, end = text.partition("-")
     try:
         found = _moment(begin), _moment(end)
@@ -174,12 +174,12 @@ def _gap(text: str) -> tuple[float, float]:
 
 
 def _moment(text: str) -> float:
-    """Seconds since the trace began, which may be none."""
+    """Read seconds since the trace began, which may be 0."""
     return 0.0 if text in {"0", "0s"} else parse_duration_seconds(text)
 
 
 def _fault(text: str, world: World, end: float) -> Fault:
-    """`NODE@TIME`, before the trace ends."""
+    """Read `NODE@TIME`; raises `CommandFailure` for an unknown node, and for a time after the last request."""
     name, at, moment = text.rpartition("@")
     if not at:
         raise CommandFailure(f"--fail {text!r:.80} must be NODE@TIME, such as gpu-7@1h30m")

@@ -1,6 +1,6 @@
-"""Who sits where in the fabric: what pods hold, what replicas were promised, what pools keep as spares, what is free.
+"""Who holds which GPUs of the fabric: pods, promises to replicas, spares of pools, and what is free.
 
-Pure: a look at the fabric, everybody's pods and the pools, without any decision.
+Pure: it reads the fabric, all pods and the pools, and decides nothing.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Sitter:
-    """Who has GPUs of a node: a replica of the pool `name` (`namespace/name`), or somebody's pod (`replica` is None).
+    """A holder of GPUs of a node: a replica of the pool `name` (`namespace/name`), or another pod (`replica` is None).
 
-    `promised` ones are held by no pod yet; `leaves` says that the pod is terminating, or that nothing assigns it.
+    `promised` GPUs are not held by a pod yet; `leaves` says that the pod is terminating, or that no assignment names
+    it.
     """
 
     name: str
@@ -40,13 +41,13 @@ class Sitter:
     leaves: bool = False
 
     def __str__(self) -> str:
-        """`team/chat/3`, or `vision/training` of others."""
+        """Return `team/chat/3` for a replica, or `vision/training` for a pod of others."""
         return self.name if self.replica is None else f"{self.name}/{self.replica}"
 
 
 @dataclass(frozen=True, slots=True)
 class Tray:
-    """A node with who sits on it. `free` is what a new replica may have, `spare_of` the pool that keeps it idle."""
+    """A node with its holders. `free` is what a new replica may take, `spare_of` the pool that keeps the node idle."""
 
     node: FabricNode
     sitters: tuple[Sitter, ...]
@@ -55,18 +56,18 @@ class Tray:
 
     @property
     def faulty(self) -> bool:
-        """Whether nothing new goes there, whoever wants to."""
+        """Whether the node is unusable for anything new."""
         return self.node.unusable is not None
 
     @property
     def why(self) -> Explanation | None:
-        """What is amiss with it, if anything."""
+        """Why the node is unusable or impaired, if it is."""
         return self.node.unusable or self.node.impaired
 
 
 @dataclass(frozen=True, slots=True)
 class Rack:
-    """An NVLink domain with its trays in natural order, and what would still fit."""
+    """An NVLink domain with its nodes in natural order, and what still fits."""
 
     domain: NvlinkDomain
     trays: tuple[Tray, ...]
@@ -74,13 +75,13 @@ class Rack:
 
     @property
     def spare(self) -> int:
-        """GPUs that pools keep idle."""
+        """Number of GPUs that pools keep idle as spares."""
         return sum(tray.node.total for tray in self.trays if tray.spare_of)
 
 
 @dataclass(frozen=True, slots=True)
 class Sitting:
-    """The whole fabric. `free` is what is left for new replicas; `pools` are all names, sorted."""
+    """The whole fabric. `free` is what is left for new replicas; `pools` are all pool names, sorted."""
 
     racks: tuple[Rack, ...]
     kinds: tuple[AcceleratorRoom, ...]
@@ -90,7 +91,7 @@ class Sitting:
 
 
 def seat(fabric: Fabric, pods: Sequence[PodRecord], running: Running, names: Mapping[str, str]) -> Sitting:
-    """Everybody's place. Pools that are not known go by `names`, which pods tell by UID, and have no promises."""
+    """Find every holder. Unknown pools are named by `names`, which their pods tell by UID, and have no promises."""
     known = {pool.key.uid: f"{pool.key.namespace}/{pool.key.name}" for pool in running.pools}
     free = free_map(fabric, tuple(pods), running.pools)
     sitters = _holders(fabric, pods, {**names, **known}, running.pools)
@@ -116,7 +117,7 @@ def seat(fabric: Fabric, pods: Sequence[PodRecord], running: Running, names: Map
 def _holders(
     fabric: Fabric, pods: Sequence[PodRecord], names: Mapping[str, str], pools: Sequence[PoolRecord]
 ) -> dict[str, list[Sitter]]:
-    """By node, one entry for each replica or pod of others; only the devices of the fabric count, no RDMA devices."""
+    """Return holders by node, one for each replica or pod of others; RDMA devices do not count."""
     nodes = fabric.nodes()
     assigned = {(pool.key.uid, each.replica) for pool in pools for each in pool.status.assignments}
     known = {pool.key.uid for pool in pools}
@@ -137,7 +138,7 @@ def _holders(
 
 
 def _promises(pool: PoolRecord, bound: set[tuple[str, int, int]]) -> Iterator[tuple[int, Hold]]:
-    """What replicas were assigned and none of their pods holds yet."""
+    """Yield what replicas were assigned that no pod of theirs holds yet."""
     for each in pool.status.assignments:
         for rank, node in enumerate(each.nodes):
             if (pool.key.uid, each.replica, rank) not in bound:
@@ -145,7 +146,7 @@ def _promises(pool: PoolRecord, bound: set[tuple[str, int, int]]) -> Iterator[tu
 
 
 def _spares(running: Running, free: FreeMap) -> dict[str, str]:
-    """Nodes that pools keep idle in racks in which they have replicas, in the order of pools in which they are kept."""
+    """Return nodes that pools keep idle in domains where they have replicas, reserved in the order of the decision."""
     found: dict[str, str] = {}
     for unit in in_order(running.pools, running.splits):
         for pool in unit:
@@ -157,7 +158,7 @@ def _spares(running: Running, free: FreeMap) -> dict[str, str]:
 
 
 def _racks_with_spares(pool: PoolRecord, free: FreeMap) -> Iterator[tuple[EligibleDomain, int]]:
-    """Racks in which a pool has replicas, with the nodes that it may use there, and how many spares it keeps."""
+    """Yield domains where a pool has replicas, with the nodes that it may use, and how many spares it keeps there."""
     spec, plan = pool.spec, pool.status.plan
     if spec is None or plan is None or spec.placement.spare_nodes_per_domain < 1:
         return

@@ -1,4 +1,4 @@
-"""YAML and JSON as Kubernetes reads them: a key that is there twice is an error, and a time is a text."""
+"""Reads YAML and JSON as Kubernetes does: a repeated key is an error, and a timestamp is a text."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _TIME = "tag:yaml.org,2002:timestamp"
 
 
 class RepeatedKeyError(yaml.MarkedYAMLError):
-    """A mapping has the same key twice."""
+    """Raised for a mapping that has the same key twice."""
 
 
 class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # libyaml where it is there
-    """The safe loader, which keeps the last of two equal keys and reads dates, but for that."""
+    """The safe loader, except that repeated keys raise `RepeatedKeyError` and timestamps stay texts."""
 
     yaml_implicit_resolvers: ClassVar = {
         first: [(tag, pattern) for tag, pattern in rules if tag != _TIME]
@@ -26,7 +26,7 @@ class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mis
     }
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        """The mapping; what `<<` brings in may be there again."""
+        """Return the mapping; raises for repeated keys, except for those that `<<` merges in."""
         seen = set()
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode) and key.tag != _MERGE:
@@ -38,12 +38,12 @@ class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mis
 
 
 def as_yaml(documents: list[dict[str, Any]]) -> str:
-    """The documents as a file for `kubectl apply -f`, with keys in the order that they have."""
+    """Return the documents as a file for `kubectl apply -f`, with keys in their order."""
     return yaml.safe_dump_all(documents, sort_keys=False, allow_unicode=True, width=120)
 
 
 def each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object; raises `ValueError` when a key is there twice."""
+    """Make a JSON object; raises `ValueError` when a key is repeated."""
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ValueError("a key is there twice")

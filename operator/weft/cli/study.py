@@ -1,4 +1,4 @@
-"""Beside a plan: what it costs per token, where it bends, what other wishes, engines and forms would take."""
+"""What is shown beside a plan: cost per token, the knee, and what other requirements, engines and forms would take."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ _PER_MILLION, _SECONDS_PER_HOUR = 1e6, 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Bill:
-    """Replicas that run for the declared rate. `cost` is relative: one H100 is 1; per tokens in its hours."""
+    """Replicas that run for the declared rate. `cost` is relative (an H100 is 1); costs of tokens are in H100-hours."""
 
     replicas: int
     gpus: int
     cost: float
     per_million_tokens: float
     per_million_output_tokens: float
-    served: float = 1.0  # of the declared rate, by as many replicas as are allowed
+    served: float = 1.0  # fraction of the declared rate, by as many replicas as are allowed
 
 
 @dataclass(frozen=True, slots=True)
 class OtherForm:
-    """The same workload served the other way: `shapes` in words, what it costs, and the part of the rate it serves."""
+    """The same workload in the other form: `shapes` in words, the cost, and the fraction of the rate that it serves."""
 
     name: str
     shapes: str
@@ -58,7 +58,7 @@ class OtherForm:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """The other form with its plans: one of a pool, two of a split."""
+    """The other form with its plans: one for a pool, two for a split."""
 
     told: OtherForm
     plans: tuple[Plan, ...]
@@ -73,12 +73,12 @@ class OtherEngine:
     gpus: int
     cost: float
     meets_slo: bool
-    served: float = 1.0  # of the rate
+    served: float = 1.0  # fraction of the rate
 
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """Everything about one pool's plan that its status has no room for. Rates are requests a second of a replica."""
+    """Everything about one pool's plan that its status has no room for. Rates are requests per second of a replica."""
 
     request: ShapeRequest
     plan: Plan
@@ -96,7 +96,7 @@ class Study:
 
 
 def studied(planned: PlannedResource, world: World, catalog: Catalog) -> dict[str, Study]:
-    """A study of each pool that has a plan, by the pool's name."""
+    """Study each pool that has a plan; returned by the pool's name."""
     facts = Facts(build_fabric(world.nodes, world.pods, catalog, world.reports), catalog)
     plans = {pool.key.name: decision.status.plan for pool, decision in planned.pools}
     studies = {}
@@ -135,17 +135,17 @@ def _study(request: ShapeRequest, plan: Plan, catalog: Catalog) -> Study:
 
 
 def whole_cost(studies: Collection[Study]) -> float:
-    """What a resource costs: one pool, or both halves of a split."""
+    """Return the cost of a resource: of one pool, or of both halves of a split."""
     return sum(study.bill.cost for study in studies)
 
 
 def whole_served(studies: Collection[Study]) -> float:
-    """The part of the declared rate that a resource serves: that of the half which serves less."""
+    """Return the fraction of the declared rate that a resource serves: the smaller one of a split's halves."""
     return min((study.bill.served for study in studies), default=1.0)
 
 
 def billed(plan: Plan, request: ShapeRequest, catalog: Catalog) -> Bill:
-    """What the declared rate takes of a plan's replicas; per token of what they serve of it."""
+    """Return what the declared rate takes of a plan's replicas; costs per token are of the tokens that they serve."""
     workload, capacity = request.workload, plan.prediction.capacity
     scaling, shape = request.spec.scaling, plan.shape
     replicas = scaling.running(workload.requests_per_second, capacity, shape.gpus, shape.pods)
@@ -167,7 +167,7 @@ def _per(cost: float, millions: float) -> float:
 
 
 def _other_engines(request: ShapeRequest, catalog: Catalog) -> tuple[OtherEngine, ...]:
-    """Only where the engine is left open, and for a pool of its own: halves of a split share theirs."""
+    """Return other engines, only where the engine is left open and for a pool alone: halves of a split share theirs."""
     if request.spec.engine.name is not None or request.spec.engine.version is not None or request.partner is not None:
         return ()
     known = wished_engines(request, catalog)
@@ -183,7 +183,7 @@ def _other_engines(request: ShapeRequest, catalog: Catalog) -> tuple[OtherEngine
 
 
 def other_form(studies: dict[str, Study], catalog: Catalog) -> Form | None:
-    """A pool as a split, or a split as a pool; None where that cannot be, or a shape is pinned to what it is."""
+    """Plan a pool as a split, or a split as a pool; None where that is impossible, or the shape is pinned."""
     requests = [replace(study.request, partner=None) for study in studies.values()]
     if not requests or any(request.spec.shape != ShapePins() for request in requests):
         return None
@@ -193,7 +193,7 @@ def other_form(studies: dict[str, Study], catalog: Catalog) -> Form | None:
 
 
 def _as_a_pool(request: ShapeRequest, catalog: Catalog) -> Form | None:
-    """What replicas that do both would take."""
+    """Plan one pool of replicas that do both prefill and decode."""
     aggregated = replace(request, spec=replace(request.spec, role=Role.Aggregated))
     found = tried(aggregated, catalog)
     if found is None or not found.scored.meets_slo:
@@ -204,7 +204,7 @@ def _as_a_pool(request: ShapeRequest, catalog: Catalog) -> Form | None:
 
 
 def _as_a_split(request: ShapeRequest, catalog: Catalog) -> Form | None:
-    """What prefill and decode apart would take."""
+    """Plan separate pools for prefill and decode."""
     halves = [replace(request, spec=replace(request.spec, role=role)) for role in (Role.Prefill, Role.Decode)]
     try:
         plans = choose_pair(halves[0], halves[1], catalog)
@@ -221,6 +221,6 @@ def _as_a_split(request: ShapeRequest, catalog: Catalog) -> Form | None:
 
 
 def domains(study: Study, catalog: Catalog) -> tuple[tuple[DomainStep, ...], int | None]:
-    """What domains of each size would cost, and beyond which a larger one buys nothing."""
+    """Return the cost with NVLink domains of each size, and the size beyond which a larger one buys nothing."""
     steps = domain_steps(study.request, catalog)
     return steps, largest_useful_domain(steps)

@@ -1,4 +1,4 @@
-"""How a study reads: what it costs, what other wishes would take, and where the time of a step goes."""
+"""How a study is shown: costs, what other requirements would take, and where the time of a step goes."""
 
 from __future__ import annotations
 
@@ -45,17 +45,17 @@ _NEGLIGIBLE = 0.005
 
 @dataclass(frozen=True, slots=True)
 class Money:
-    """What an hour of a GPU of cost 1 (an H100) is worth, in any currency; None: costs stay in such hours."""
+    """The price of an hour of a GPU of cost 1 (an H100), in any currency; None: costs stay in such hours."""
 
     per_hour: float | None = None
 
     def per_million(self, hours: float) -> str:
-        """`0.12 H100-hours` or `0.27`."""
+        """Format a cost per million tokens, given in H100-hours: `0.12 H100-hours` or `0.27`."""
         return f"{digits(hours)} H100-hours" if self.per_hour is None else digits(hours * self.per_hour)
 
 
 def cost_rows(study: Study, money: Money) -> tuple[tuple[str, str, str], ...]:
-    """Rows of the table of facts: name, figure, remark."""
+    """Return rows of the table of facts: name, figure, remark."""
     bill = study.bill
     remark = f"{money.per_million(bill.per_million_output_tokens)} per million output tokens, "
     remark += f"{money.per_million(bill.per_million_tokens)} of all"
@@ -70,7 +70,7 @@ def cost_rows(study: Study, money: Money) -> tuple[tuple[str, str, str], ...]:
 
 
 def sentences(study: Study) -> tuple[str, ...]:
-    """What else there is to know of one pool, a sentence each: other wishes and engines."""
+    """Return sentences about one pool with other requirements and other engines."""
     if study.plan.verdict.reason is Reason.BestEffort:
         return (_within_reach(study),)
     differing = [each for each in study.variations if _differs(study, each)]
@@ -82,7 +82,7 @@ def sentences(study: Study) -> tuple[str, ...]:
 
 
 def _within_reach(study: Study) -> str:
-    """What the targets would have to be for the closest shape: what it does at its rate, error bar included."""
+    """Say which targets the closest shape would meet, by its latencies at its rate with the error bar."""
     found, slo = study.plan.prediction, study.request.spec.slo
     told = [
         f"{name} p{percentile}={_reached(getattr(latency, f'p{percentile}') * doubt)} instead of {_reached(target)}"
@@ -97,7 +97,7 @@ def _within_reach(study: Study) -> str:
 
 
 def _reached(seconds_taken: float) -> str:
-    """The shortest target that is met by it, as options take it; a hair above a millisecond is rounding."""
+    """Format the shortest target that is met, as options take it; rounded, as a hair above a millisecond is noise."""
     return duration(round(seconds_taken * 1000, 9))
 
 
@@ -123,13 +123,13 @@ def _engine(study: Study, other: OtherEngine) -> str:
 
 
 def _instead_of(other: float, planned: float) -> str:
-    """What another way costs; the same where both would read the same."""
+    """Compare the costs of another way and the plan; they are the same where both read the same."""
     then, now = digits(other), digits(planned)
     return "the same" if then == now else f"{then} instead of {now}"
 
 
 def other_way(studies: Collection[Study], form: OtherForm | None) -> tuple[str, ...]:
-    """The sentence about the other form, whole against whole; none beside a best effort, which is no answer yet."""
+    """Return a sentence about the other form as a whole; none beside a best effort, which is no answer yet."""
     if form is None or any(study.plan.verdict.reason is Reason.BestEffort for study in studies):
         return ()
     cost = _instead_of(form.cost, whole_cost(studies))
@@ -137,12 +137,12 @@ def other_way(studies: Collection[Study], form: OtherForm | None) -> tuple[str, 
 
 
 def _of_less(served: float) -> str:
-    """What is to be said of a way that serves a part of the rate only."""
+    """Say that a form serves only a part of the rate; empty if it serves all."""
     return "" if served >= ENOUGH else f" and serve {part(served)} of the rate, as more replicas are not allowed"
 
 
 def breakdown_page(study: Study, steps: tuple[DomainStep, ...], useful: int | None) -> RenderableType:
-    """Where the time of both kinds of step goes, and what larger domains buy."""
+    """Show where the time of both kinds of step goes, and what larger domains buy."""
     point = study.operating_point
     parts: list[RenderableType] = []
     if point is not None and point.decode is not None:
@@ -154,7 +154,7 @@ def breakdown_page(study: Study, steps: tuple[DomainStep, ...], useful: int | No
 
 
 def _step_table(title: str, step: StepTime) -> RenderableType:
-    table = Table(box=None, padding=(0, 2, 0, 0))  # its first heading is a sentence
+    table = Table(box=None, padding=(0, 2, 0, 0))  # not `headed_table`: its first heading is a sentence
     table.add_column(f"{title}: {seconds(step.seconds)}, bound by {step.limit}", header_style="bold")
     table.add_column("TIME", header_style="dim", justify="right")
     table.add_column("", header_style="dim", justify="right")
@@ -164,7 +164,7 @@ def _step_table(title: str, step: StepTime) -> RenderableType:
 
 
 def shares(step: StepTime) -> list[tuple[str, float, float]]:
-    """(part, share of the step, seconds), the largest first; what is negligible is left out."""
+    """Return (part, share of the step, seconds), the largest first, without negligible ones."""
     whole = sum(step.parts)
     scale = step.seconds / whole if whole else 0.0
     found = [(name, value / whole, value * scale) for name, value in step.parts._asdict().items() if whole]
@@ -182,7 +182,7 @@ def _domain_table(steps: tuple[DomainStep, ...], useful: int | None) -> Renderab
 
 
 def _alike(steps: tuple[DomainStep, ...]) -> list[tuple[str, DomainStep]]:
-    """Domains with the same outcome in one line: `8 to 72`."""
+    """Put neighbouring domain sizes with the same outcome into one line: `8 to 72`."""
     groups = [list(group) for _, group in itertools.groupby(steps, key=lambda step: (step.shape, step.cost))]
     ends = [(group[0], group[-1]) for group in groups]
     return [
@@ -192,12 +192,12 @@ def _alike(steps: tuple[DomainStep, ...]) -> list[tuple[str, DomainStep]]:
 
 
 def form_data(form: OtherForm | None) -> dict[str, Any]:
-    """The other form for programs: None where there is none."""
+    """Return the other form as data: null where there is none."""
     return {"otherForm": asdict(form) if form else None}
 
 
 def study_data(study: Study) -> dict[str, Any]:
-    """The same for programs; seconds, relative costs, requests a second."""
+    """Return the study as data; in seconds, relative costs, and requests per second."""
     point = study.operating_point
     steps = {"decode": point.decode, "prefill": point.prefill} if point is not None else {}
     return {

@@ -1,4 +1,4 @@
-"""Tables as kubectl prints them: headings in capitals, columns apart, no lines."""
+"""Tables as kubectl prints them: headings in capitals, aligned columns, no lines."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def headed_table(*headings: str, right: Container[str] = (), wraps: Container[str] = (), gap: int = 2) -> Table:
-    """An empty one with a column for each heading; those in `right` hold numbers, and only those in `wraps` break."""
+    """Make an empty table with these headings; columns in `right` hold numbers, and only those in `wraps` wrap."""
     found = Table(box=None, padding=(0, gap, 0, 0), header_style="dim")
     for each in headings:
         found.add_column(each.upper(), justify="right" if each in right else "left", no_wrap=each not in wraps)

@@ -1,4 +1,4 @@
-"""What a person sees: answers on stdout, and on stderr a word while something takes long."""
+"""Output for people and programs: answers on stdout, and on stderr a note while something takes long."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from rich.status import Status
     from rich.table import Column
 
-WIDTH_OF_A_PIPE = 180  # columns, when nobody watches a terminal
+WIDTH_OF_A_PIPE = 180  # columns, when the output is no terminal
 WIDER_THAN_ANY = 10_000
-A_FEW_WORDS = 30  # columns that a cell of sentences has at least
+A_FEW_WORDS = 30  # least width of a column of sentences
 PATIENCE_SECONDS = 1.5
 
 
@@ -35,9 +35,9 @@ class Format(StrEnum):
 
 
 def console() -> Console:
-    """A console on stdout as it is now; wide when it is no terminal, so that lines stay whole.
+    """Make a console on the current stdout; wide when it is no terminal, so that lines stay whole.
 
-    Plain strings are printed as they are: the messages of a cluster are no markup.
+    Plain strings are printed as they are: messages of a cluster are not markup.
     """
     from rich.console import Console
 
@@ -46,7 +46,7 @@ def console() -> Console:
 
 
 def show(*parts: RenderableType) -> None:
-    """Print for people, without the spaces that pad tables."""
+    """Print for people, without the trailing spaces that pad tables."""
     shown = console()
     usual = shown.width
     with shown.capture() as captured:
@@ -68,9 +68,9 @@ def _each(parts: Iterable[RenderableType]) -> Iterator[RenderableType]:
 
 
 def _whole_width(part: RenderableType, shown: Console) -> int:
-    """What a table takes that cuts nothing: where a terminal has less, it breaks the lines; 0 for what is no table.
+    """Return the width at which a table cuts nothing: a narrower terminal breaks the lines; 0 for anything else.
 
-    Columns that break by themselves keep room for a few words, those of numbers for the longest one.
+    Columns that wrap keep room for a few words, those of numbers for the longest one.
     """
     from rich.measure import Measurement
     from rich.padding import Padding
@@ -100,7 +100,7 @@ def _least_width(column: Column, shown: Console) -> int:
 
 
 def print_data(data: Any, form: Format) -> None:  # noqa: ANN401 - whatever the answer is
-    """Print for programs."""
+    """Print data for programs, as JSON or YAML."""
     if form is Format.json:
         write(f"{json.dumps(data, indent=2, allow_nan=False)}\n")
     else:
@@ -110,7 +110,7 @@ def print_data(data: Any, form: Format) -> None:  # noqa: ANN401 - whatever the 
 
 
 def write(text: str) -> None:
-    """Write to stdout; a reader that leaves early, as `head` does, wants no more and no complaint."""
+    """Write to stdout; a reader that leaves early, as `head` does, is fine. Other errors raise `CommandFailure`."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal without Unicode still shows the rest
     try:
@@ -123,13 +123,13 @@ def write(text: str) -> None:
 
 
 def remark(sentence: str) -> None:
-    """Say on stderr what a person should know and no program reads."""
+    """Write a note for people to stderr, which no program reads."""
     sys.stderr.write(f"weft: {sentence}\n")
 
 
 @contextmanager
 def working(doing: str) -> Iterator[None]:
-    """Say on stderr what takes so long, once it does: a spinner on a terminal, else one line."""
+    """Say on stderr what takes long, once it does: with a spinner on a terminal, else in one line."""
     spinning: list[Status] = []
     timer = threading.Timer(PATIENCE_SECONDS, _tell, (spinning, doing))
     timer.daemon = True
@@ -144,7 +144,7 @@ def working(doing: str) -> Iterator[None]:
 
 
 def _tell(spinning: list[Status], doing: str) -> None:
-    """Start a spinner and hand it over; what is quick does not wait for one to be loaded."""
+    """Start a spinner and hand it over; it is only loaded here, so that quick commands do not wait for it."""
     from rich.console import Console
 
     console = Console(stderr=True)

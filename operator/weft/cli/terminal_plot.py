@@ -1,6 +1,6 @@
-"""The picture of a plan in a terminal: dots of braille, two across and four down in a character.
+"""The picture of a plan in a terminal: braille dots, two across and four down in a character.
 
-Readable without colours: the front is a solid line with a letter for each shape, the chosen shape a dotted one.
+It is readable without colours: the front is a solid line with a letter for each shape, the chosen shape a dotted one.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _BITS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))  # of a braille cha
 _BRAILLE = 0x2800
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _LEFT = 7  # columns for the figures of the vertical axis
-_LEAST_WIDTH, _LEAST_ROWS, _FEWEST_COLUMNS = 24, 6, 10  # below, nothing could be read
+_LEAST_WIDTH, _LEAST_ROWS, _FEWEST_COLUMNS = 24, 6, 10  # the least that is readable
 _FRONT, _CHOSEN, _TARGET, _SOFT = "bright_blue", "bold green", "magenta", "dim"
-_EVERY = 4  # dots from one to the next on the chosen shape's line
+_EVERY = 4  # one in so many dots is set on the chosen shape's line
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +42,11 @@ class _Canvas:
     styles: dict[tuple[int, int], str] = field(default_factory=dict)
 
     def cell(self, x: float, y: float) -> tuple[int, int]:
-        """The column and row, counted from the top, of a point."""
+        """Return the column and the row, counted from the top, of a point."""
         return round(x * (2 * self.columns - 1)) // 2, round((1.0 - y) * (4 * self.rows - 1)) // 4
 
     def line(self, points: Iterable[tuple[float, float]], style: str, every: int = 1) -> None:
-        """A line from point to point; what was drawn before keeps its colour."""
+        """Draw a line from point to point; earlier lines keep their colour."""
         at = [(x * (2 * self.columns - 1), (1.0 - y) * (4 * self.rows - 1)) for x, y in points]
         for index, (x, y) in enumerate(_steps(at)):
             if index % every == 0 and 0 <= x < 2 * self.columns and 0 <= y < 4 * self.rows:
@@ -55,7 +55,7 @@ class _Canvas:
                 self.styles.setdefault(cell, style)
 
     def row(self, row: int) -> Text:
-        """A row as it is printed."""
+        """Return a row as it is printed."""
         shown = Text()
         for column in range(self.columns):
             cell = column, row
@@ -67,7 +67,7 @@ class _Canvas:
 
 
 def _steps(at: list[tuple[float, float]]) -> Iterator[tuple[int, int]]:
-    """Every dot from point to point, each once in a row."""
+    """Yield every dot from point to point, without immediate repetition."""
     last = None
     for (x0, y0), (x1, y1) in pairwise(at):
         count = max(1, math.ceil(max(abs(x1 - x0), abs(y1 - y0))))
@@ -79,7 +79,7 @@ def _steps(at: list[tuple[float, float]]) -> Iterator[tuple[int, int]]:
 
 
 def terminal_plot(picture: Picture, width: int, height: int) -> Text:
-    """The picture in at most so many columns, and in so many rows where its legend leaves any; a sentence where not."""
+    """Draw the picture in at most `width` columns and about `height` rows; a sentence where that is impossible."""
     if not picture.front:
         return Text(f"{picture.model} makes no tokens here, so there is no curve")
     if width < _LEAST_WIDTH:
@@ -99,7 +99,7 @@ def terminal_plot(picture: Picture, width: int, height: int) -> Text:
 
 
 def _names(picture: Picture) -> list[tuple[str, str, CurvePoint]]:
-    """A letter, a name and a point for each shape of the front, from slow users to fast ones; the longest runs."""
+    """Return (letter, name, point) for the shapes of the front with the longest runs, from slow users to fast ones."""
     runs = [(picture.name(shape), run[len(run) // 2]) for shape, run in picture.runs() if shape != picture.chosen]
     told = sorted(runs[: len(_LETTERS)], key=lambda each: each[1].per_user)
     return [(letter, *each) for letter, each in zip(_LETTERS, told, strict=False)]
@@ -135,7 +135,7 @@ def _framed(canvas: _Canvas, picture: Picture) -> Iterator[Text]:
 
 
 def _below(canvas: _Canvas, picture: Picture) -> Iterator[Text]:
-    """The horizontal axis: at each tick its figure, and what it counts."""
+    """Yield the horizontal axis with a figure at each tick, and its title."""
     every = _round(picture.most_per_user / max(2, canvas.columns // 12))
     rule, figures = ["─"] * canvas.columns, [" "] * (canvas.columns + _LEFT + 1)
     for step in range(math.floor(picture.most_per_user / every) + 1):
@@ -150,13 +150,13 @@ def _below(canvas: _Canvas, picture: Picture) -> Iterator[Text]:
 
 
 def _round(step: float) -> float:
-    """The next larger of 1, 2 and 5 times a power of ten."""
+    """Return the next larger of 1, 2 and 5 times a power of ten."""
     power = 10.0 ** math.floor(math.log10(step))
     return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= step)
 
 
 def _legend(picture: Picture, names: list[tuple[str, str, CurvePoint]], width: int) -> Iterator[Text]:
-    """What the marks are: each in as many lines as it takes."""
+    """Explain the marks, each in as many lines as it takes."""
     mark = "●" if picture.operating is not None else "⠂"
     yield from _wrapped(f"{mark} {picture.name(picture.chosen)}: {', '.join(picture.chosen_words)}", width, _CHOSEN)
     if picture.tpot_target is not None:

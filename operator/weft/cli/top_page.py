@@ -1,4 +1,4 @@
-"""`weft top`: every pool and split in one live table."""
+"""The page of `weft top`: every pool and split in one live table."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NUMBERS = {"ready", "desired", "rate", "TTFT", "TPOT"}
 
 
 def top_page(pools: list[Json], splits: list[Json], namespace: str | None) -> Table | Text:
-    """The table, or where to look when there is nothing to show; `namespace` None means all of them."""
+    """Return the table, or a hint where there is nothing to show; `namespace` None means all namespaces."""
     if pools or splits:
         return _table(pools, splits, with_namespace=namespace is None)
     where = "in any namespace" if namespace is None else f"in namespace {namespace}; -A shows all namespaces"
@@ -28,7 +28,7 @@ def top_page(pools: list[Json], splits: list[Json], namespace: str | None) -> Ta
 
 
 def _table(pools: list[Json], splits: list[Json], *, with_namespace: bool) -> Table:
-    """One row a resource; the children of a split follow it, indented."""
+    """Return a table with one row per resource; the children of a split follow it, indented."""
     found = headed_table(*(["namespace"] if with_namespace else []), *_HEADINGS, right=_NUMBERS, wraps={"shape"})
     for body, name in _rows(pools, splits):
         found.add_row(*([_name(body)[0]] if with_namespace else []), *_row(body, name))
@@ -36,7 +36,7 @@ def _table(pools: list[Json], splits: list[Json], *, with_namespace: bool) -> Ta
 
 
 def _rows(pools: list[Json], splits: list[Json]) -> Iterator[tuple[Json, str]]:
-    """Each resource with its name as shown."""
+    """Yield each resource with its name as shown."""
     owners = {split["metadata"]["uid"] for split in splits}
     for split in sorted(splits, key=_name):
         yield split, _name(split)[1]
@@ -74,7 +74,7 @@ def _counts(status: Json) -> tuple[str, str]:
 
 
 def _telling(status: Json) -> Json:
-    """The first condition of the chain that does not hold, or Ready."""
+    """Return the condition Planned or Placed if it does not hold, else Ready."""
     for kind in ("Planned", "Placed"):
         if _condition(status, kind).get("status") == "False":
             return _condition(status, kind)
@@ -86,7 +86,7 @@ def _condition(status: Json, kind: str) -> Json:
 
 
 def _percentile(figures: Json | None) -> str:
-    """The highest percentile that is known, with its name."""
+    """Format the highest percentile that is known, with its name."""
     known = [(key, figures[key]) for key in ("p99", "p95", "p90", "p50") if figures and figures.get(key)]
     return f"{figure(known[0][1])} {known[0][0]}" if known else "-"
 

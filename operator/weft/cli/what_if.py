@@ -1,4 +1,4 @@
-"""`--what-if KEY=VALUE`: a field of a resource as it might be, by its path in the YAML."""
+"""`--what-if KEY=VALUE`: changes a field of a resource, by its path in the YAML."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _FORM = "must be KEY=VALUE with a field below spec, such as spec.slo.ttft.p95=1s
 
 
 def refuse_overwritten(wishes: Sequence[tuple[str, str]]) -> None:
-    """Raises `CommandFailure` where one wish of a resource undoes another: either could be meant.
+    """Raise `CommandFailure` where one change of a resource undoes an earlier one, as either could be meant.
 
-    Of each the field, as `addressed` has it, and what was typed. A field inside one that stands before it is no
-    contradiction: an object, and then another value in it.
+    `wishes` are (field as from `addressed`, text as typed). A field inside an earlier one is no contradiction: first an
+    object, and then another value in it.
     """
     for place, (field, typed) in enumerate(wishes):
         path, later = _path(field), wishes[place + 1 :]
@@ -36,7 +36,7 @@ def _path(wish: str) -> list[str]:
 
 
 def addressed(wish: str) -> tuple[str | None, str]:
-    """Whom a wish is for, and the wish: `chat.spec.slo...=1s` names a resource, `spec.slo...=1s` is for all."""
+    """Return (resource or None for all, change): `chat.spec.slo...=1s` names a resource, `spec.slo...=1s` none."""
     path, equals, value = wish.partition("=")
     name, named, field = path.partition(".spec.")
     if not named or path.startswith("spec."):
@@ -45,9 +45,9 @@ def addressed(wish: str) -> tuple[str | None, str]:
 
 
 def changed(body: Json, wishes: Sequence[str]) -> Json:
-    """The resource with these fields; null takes a field out.
+    """Return the resource with these changes; null removes a field.
 
-    Raises `CommandFailure` for what names no field; whether there is such a field is the schema's to say.
+    Raises `CommandFailure` for what names no field; whether the field exists is for the schema to check.
     """
     found = copy.deepcopy(body)
     for wish in wishes:
@@ -71,7 +71,7 @@ def _value(wish: str, text: str) -> Any:  # noqa: ANN401 - whatever YAML says
 
 
 def _put(body: Any, keys: Sequence[str], value: object, wish: str) -> None:  # noqa: ANN401 - a list or an object
-    """Write along the path; objects that are not there yet are made."""
+    """Write a value at a path; missing objects are created."""
     for depth, key in enumerate(keys[:-1]):
         inside = _inside(body, key)
         if not isinstance(inside, dict | list):

@@ -1,4 +1,4 @@
-"""Writing a file whole or not at all."""
+"""Writes a file whole or not at all."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STANDARD_OUTPUT = "-"
 
 
 def refuse_unwritable(*paths: Path | None) -> None:
-    """Before any work, raise `CommandFailure` for a file that `write_whole` could not write; None is none."""
+    """Before any work, raise `CommandFailure` for a file that `write_whole` could not write; None is skipped."""
     for path in paths:
         if path is not None:
             _refuse_what_is_no_file(path)
@@ -26,7 +26,7 @@ def refuse_unwritable(*paths: Path | None) -> None:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Put a file with this content in the place of what is there; raises `CommandFailure` and leaves that as it was."""
+    """Replace a file by this content; on failure raises `CommandFailure`, and the old file stays."""
     _refuse_what_is_no_file(path)
     with _told_of(path), tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
         _write_and_rename(file, path, content)

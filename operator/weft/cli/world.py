@@ -22,18 +22,18 @@ if TYPE_CHECKING:
     from weft.observe.report_records import OptionalKind
 
 Json = dict[str, Any]
-IMAGINED_NODES = 64  # of each accelerator
+IMAGINED_NODES = 64  # nodes of each accelerator
 _CLIQUE = "nvidia.com/gpu.clique"
 _HOW = "`kubectl get nodes,pods -A -o yaml`"
 
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """Nodes and pods to plan against. `imagined` ones have made-up names, `written` ones are of a file.
+    """Nodes and pods to plan against. `imagined` ones are made up, `written` ones are from a file.
 
-    `reports` are what others tell about the fabric. `cluster` is where they were read, if anywhere; `namespace` is
-    where a resource goes that names none. `beside` is what else the file holds, and `pool_names` what the labels and
-    owners of pods call their pools, by UID.
+    `reports` are what others report about the fabric. `cluster` is where all was read, if anywhere; `namespace` is that
+    of resources that name none. `beside` are the file's other objects, and `pool_names` the pools' names by UID, from
+    labels and owners of pods.
     """
 
     nodes: tuple[NodeRecord, ...]
@@ -48,7 +48,7 @@ class World:
 
 
 def world_of_file(path: str) -> World:
-    """The nodes of `kubectl get nodes -o yaml`, with the pods and what is reported about the fabric if it has them."""
+    """Read the nodes of `kubectl get nodes -o yaml`, with pods and reports if the file has them."""
     documents = load_documents(path)
     if not of_kind(documents, "Node"):
         raise CommandFailure(f"{shown(path)} holds no Node: make it with {_HOW}")
@@ -65,14 +65,14 @@ def world_of_file(path: str) -> World:
 
 
 def _which(body: Json) -> str:
-    """`Node gpu-7`, or `Node` alone if it has no name that could be said."""
+    """Return `Node gpu-7`, or `Node` alone without a usable name."""
     metadata = body.get("metadata")
     name = metadata.get("name") if isinstance(metadata, dict) else None
     return f"{body['kind']} {name}" if isinstance(name, str) and name else body["kind"]
 
 
 def world_of_cluster(reader: ClusterReader) -> World:
-    """All nodes and pods of a cluster, and what it has of reports that may be read."""
+    """Read all nodes and pods of a cluster, and the reports that may be read."""
     from weft.observe.report_records import KINDS
 
     world = _world(reader.nodes(), reader.pods())
@@ -83,7 +83,7 @@ def world_of_cluster(reader: ClusterReader) -> World:
 
 
 def imagined_world(catalog: Catalog, only: frozenset[str] = frozenset()) -> World:
-    """Enough of every accelerator in the catalog (except the test one), or of those named: for planning without any.
+    """Make enough nodes of every accelerator in the catalog (except the test one), or of those named.
 
     Each is labelled as in a real cluster: by its device discovery, or by an administrator where there is none (Gaudi).
     NVIDIA's driver forms ComputeDomains on its racks.
@@ -108,7 +108,7 @@ def _world(nodes: list[Json], pods: list[Json]) -> World:
 
 
 def _names_of_pools(pods: list[Json]) -> Iterator[tuple[str, str]]:
-    """UID and `namespace/name` of the pool that each pod of ours belongs to."""
+    """Yield the UID and `namespace/name` of the pool of each pod of ours."""
     from weft.observe.identity import identify
 
     for pod in pods:
@@ -121,7 +121,7 @@ def _names_of_pools(pods: list[Json]) -> Iterator[tuple[str, str]]:
 
 
 def _is_of(body: Json, kind: OptionalKind) -> bool:
-    """Other groups have kinds of the same names: Topology is one of KAI's too."""
+    """Whether an object is of the kind's API group: other groups have kinds of the same names, as KAI a Topology."""
     return str(body.get("apiVersion", "")).startswith(f"{kind.group}/")
 
 
