@@ -1,4 +1,4 @@
-"""What a pool, or both halves of a split, could run as well, by the kinds that the cluster has now."""
+"""Which other shapes a pool, or both halves of a split, could run on the accelerators that the cluster has now."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 
 def alternatives_of(unit: Sequence[Planned], facts: Facts) -> list[tuple[Candidate, ...]]:
-    """Of each, the better ones first, beside what it runs; a plan that stays tells those of when it was chosen."""
+    """The alternatives of each pool, best first; empty where nothing can be chosen.
+
+    They are chosen anew, because a persisted plan lists those of the time when it was chosen.
+    """
     try:
         requests = [_request(planned, facts) for planned in unit]
         if len(requests) == 1:

@@ -1,7 +1,7 @@
-"""Whether as many replicas of a shape as a pool may have serve what comes, with the headroom that its user wants.
+"""Whether the most replicas of a shape that a pool may have serve its traffic, with the headroom that its user wants.
 
-By requests per second and not by whole replicas, of which one more is half as many again where two are allowed. What
-they serve is a prediction on the safe side: a pool that meets its SLO is large enough, whatever is predicted.
+Requests per second are compared and not whole replicas: where two are allowed, a third is half as many again. Predicted
+capacity errs on the safe side: a pool that meets its SLO is large enough, whatever is predicted.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
     from weft.domain.scaling_spec import ScalingSpec
     from weft.domain.shape import Plan, Shape
 
-# What a pool has to lack before all of it starts anew: a tenth of what it serves.
+# By how much the wanted rate must exceed what a pool serves before all its replicas start anew: a tenth.
 LACKS = 1.1
-# What a change of shape has to be worth where more have no place, as every replica starts anew: a quarter.
+# How much more another shape must serve where places are lacking, as every replica starts anew: a quarter.
 MORE = 1.25
-# How fast looks at latencies are forgotten: one is about a minute, in which few requests may end, or many come.
+# Time constant of the memory of latencies: one look covers about a minute, with few requests ended or a burst begun.
 LOOKS_SECONDS = 120.0
-# The part of these looks at which all targets are met, from which on the pool meets its SLO.
+# The pool meets its SLO where more than this part of the looks met all targets.
 MOST_LOOKS = 0.5
 
 
 def is_at_its_maximum(turn: Turn, now: float) -> bool:
     """Whether the pool has all replicas that it may have, wants more, and does not meet its SLO with them.
 
-    Not where `maxGPUs` or a quota allows no more: a budget is one.
+    False where `maxGPUs` or a quota is what allows no more: a budget is not to be exceeded by another shape.
     """
     is_held = turn.scale.explanation.reason is Reason.AtMaximum
     if not is_held or len(turn.survivors.replicas) < turn.scale.desired:
@@ -44,15 +44,15 @@ def is_at_its_maximum(turn: Turn, now: float) -> bool:
 
 
 def is_too_small_at_its_maximum(turn: Turn, now: float) -> bool:
-    """Whether that is so, and a tenth more comes than all of them serve (ADR 0095)."""
+    """Whether the pool is at its maximum, and traffic with headroom exceeds what it serves by a tenth (ADR 0095)."""
     comes = _comes(turn, now) if is_at_its_maximum(turn, now) else None
     return comes is not None and comes >= LACKS * _serves_at_its_maximum(turn)
 
 
 def met_lately(turn: Turn, now: float) -> tuple[float, float] | None:
-    """Now (epoch seconds), and the part of the last looks at which all that was measured was within its target.
+    """The time (epoch seconds) and the part (0 to 1) of recent looks at which all measured latencies met their targets.
 
-    Looks that measure nothing leave it as it was; None where none has measured anything.
+    Looks that measure nothing leave both as they were; None where none has measured anything.
     """
     spec, before = turn.planned.spec, turn.memory.met
     if before is not None and before[0] > now:  # the clock was set back
@@ -68,16 +68,16 @@ def met_lately(turn: Turn, now: float) -> tuple[float, float] | None:
 
 
 def _meets_its_slo(turn: Turn, now: float) -> bool:
-    """Whether it does at most looks; where nobody measures, what is predicted has to do."""
+    """Whether most recent looks met all targets; False where nothing is measured, so that predictions decide."""
     met = met_lately(turn, now)
     return met is not None and met[1] > MOST_LOOKS
 
 
 def would_be_too_small_again(turn: Turn) -> bool:
-    """Whether a pool that has outgrown its shape would go to a smaller one, which could not serve a quarter more.
+    """Whether a pool that outgrew a shape would go to a smaller one that does not serve a quarter more than its traffic.
 
-    The one before or any other: by the declared rate all of them will do. Of what came in the last hour the most
-    counts, or load that swings would change the shape with every swing; before a whole one was seen the pool stays.
+    Any smaller shape counts, as all of them serve the declared rate. Traffic is the highest of the last hour, or load
+    that swings would change the shape with every swing; True before a whole hour was seen.
     """
     planned, before = turn.planned, turn.planned.pool.status.plan
     if not has_outgrown_one(turn) or before is None:
@@ -92,13 +92,16 @@ def would_be_too_small_again(turn: Turn) -> bool:
 
 
 def has_outgrown_one(turn: Turn) -> bool:
-    """Whether the pool left its last shape as that was too small; a count that somebody writes is theirs."""
+    """Whether the pool left its last shape because it was too small; False where others own the count (External)."""
     left = turn.planned.pool.status.left_shape
     return left is not None and left.outgrown and turn.planned.spec.scaling.mode is ScalingMode.Auto
 
 
 def what_came(turn: Turn, now: float) -> tuple[tuple[float, float], ...]:
-    """The last hour with this look. Only the most ever matters: earlier ones that a later one reaches go."""
+    """(Epoch seconds, requests per second) of the last hour, this look included.
+
+    Only the highest rate matters, so earlier ones that a later one reaches are dropped.
+    """
     start, latest = now - _remembered_seconds(turn.planned.spec.scaling), _lasting(turn, now)
     known = [(at, rate) for at, rate in turn.memory.came if start <= at <= now]
     if latest is None:
@@ -107,7 +110,7 @@ def what_came(turn: Turn, now: float) -> tuple[tuple[float, float], ...]:
 
 
 def wanted_within_the_hour(turn: Turn) -> int:
-    """Replicas of the planned shape that the most of what came in the last hour needs; 0 where none serve it at all."""
+    """Replicas of the planned shape that the highest traffic of the last hour needs; 0 where its capacity is zero."""
     planned = turn.planned
     return planned.spec.scaling.needed(_most_that_came(turn), planned.capacity) if planned.capacity > 0 else 0
 
@@ -121,19 +124,19 @@ def _remembered_seconds(scaling: ScalingSpec) -> float:
 
 
 def wanted_at_its_maximum(turn: Turn) -> int:
-    """As many replicas as would serve what comes; 0 where nobody tells."""
+    """Replicas that would serve the lasting traffic, with headroom; 0 where that is not known."""
     rate = turn.memory.lasting
     return 0 if rate is None else turn.planned.spec.scaling.needed(rate, turn.planned.capacity)
 
 
 def _lasting(turn: Turn, now: float) -> float | None:
-    """Requests per second over the time that they stay; None where nobody has told all for a minute."""
+    """Requests per second averaged over the time that requests take; None where all was last measured too long ago."""
     seen = turn.memory.seen
     return turn.memory.lasting if seen is not None and 0 <= now - seen <= GAP_SECONDS else None
 
 
 def _comes(turn: Turn, now: float) -> float | None:
-    """Requests per second, with headroom; without what piled up, which a larger shape would not have let pile up."""
+    """Lasting requests per second with headroom, without the backlog: a larger shape would not have let it pile up."""
     rate = _lasting(turn, now)
     return None if rate is None else turn.planned.spec.scaling.with_headroom(rate)
 

@@ -1,6 +1,6 @@
-"""Which other shapes have places for more of what a pool, or both halves of a split, want than those that they run.
+"""Which other shapes would serve more of what a pool, or both halves of a split, want than the shapes that they run.
 
-What counts is the requests per second that a shape serves where it has places, and not how many replicas those are.
+Shapes are compared by the requests per second that replicas with a place serve, not by the number of these replicas.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
     from weft.placement import FreeMap
 
     _Turns = Sequence[Turn]
-    _Shapes = tuple[Shape, ...]  # of all pools of a unit, some of which they have now
+    _Shapes = tuple[Shape, ...]  # one for each pool of a unit; some pools keep theirs
 
-# Of what a shape has to have places for, by predictions that are as old as the plan, before it is planned anew.
+# Part of what is needed for which a shape must have places, by predictions as old as the plan, to be planned anew.
 NEARLY = 0.8
 
 
 def just_wants(turn: Turn, now: float) -> int:
-    """Replicas that a pool wants at this moment, more than it may have where those do not do; 0 where nobody tells."""
+    """Replicas that a pool wants at this moment, beyond its maximum where that is too few; 0 where nothing tells."""
     if is_at_its_maximum(turn, now):
         return wanted_at_its_maximum(turn)
     known = turn.memory.wanted
@@ -49,7 +49,10 @@ def just_wants(turn: Turn, now: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """Pools that lack places, in the shapes that they run, and all `units` of the pass; `lasted` is for how long."""
+    """The search for other shapes for the `running` pools of one unit; `units` are all units of the pass.
+
+    `lasted` says in words for how long the pools have been short.
+    """
 
     running: _Turns
     start: Start
@@ -57,9 +60,9 @@ class Search:
     lasted: str
 
     def best(self) -> _Turns | None:
-        """The pools in the first shapes that have places for all, or in those that serve most, if that is clearly more.
+        """The pools in the first shapes that serve all that is wanted, or in those that serve most, if clearly more.
 
-        None where there are none, or hardly anything is lacking.
+        None where there are none, where hardly anything is lacking, or where nothing is served now.
         """
         now = min(_part(turn, len(turn.survivors.replicas), turn, self.start.now) for turn in self.running)
         if now <= 0 or now * LACKS > 1.0 + ROUNDING:
@@ -75,7 +78,10 @@ class Search:
         return None if found is None else self._planned_in(found, gain)
 
     def _others(self) -> Iterator[_Shapes]:
-        """Of each half in turn, those that lack places first; then of both, where they are of one kind."""
+        """Shapes to try: another one for one half, beginning with halves that are short; then for both halves at once.
+
+        Both change at once only to shapes with the same accelerator.
+        """
         now = [turn.planned.plan.shape for turn in self.running]
         known = list(zip(self.running, self.start.replan.alternatives(self.running), strict=True))
         for place in sorted(range(len(known)), key=lambda place: self.running[place].memory.short is None):
@@ -88,10 +94,10 @@ class Search:
             yield from ((one[kind], other[kind]) for kind in one if kind in other)
 
     def _part_in(self, shapes: _Shapes, most: float) -> float:
-        """Of what is wanted the part that these would serve, of a split that of the half that is further behind.
+        """The part (0 to 1) of what is wanted that these shapes would serve; for a split, of the half further behind.
 
-        0 where that cannot be, or less would serve on the way there than does now. What is not more than `most` without
-        peers is not asked beside them, which takes a look at each of them.
+        0 where the pools cannot have these shapes, or less would be served during the change than now. Peers, each of
+        which takes time to look at, are only considered where the part without them exceeds `most`.
         """
         tried = self._planned_in(shapes, "")
         if tried is None:
@@ -107,11 +113,11 @@ class Search:
         return self._served_by(pairs, held) if self._can_begin(changing, first) else 0.0
 
     def _served_by(self, pairs: Sequence[tuple[Turn, Turn]], held: Sequence[int]) -> float:
-        """The part that so many replicas of each serve."""
+        """The part of what is wanted that `held` replicas of each pool serve, of the pool that is furthest behind."""
         return min(_part(new, count, old, self.start.now) for (new, old), count in zip(pairs, held, strict=True))
 
     def _planned_in(self, shapes: _Shapes, gain: str) -> _Turns | None:
-        """The turns in these shapes, with why."""
+        """The turns planned anew in these shapes, each with its reason; None where that is not allowed."""
         wishes = [self._wish(turn, shape, gain) for turn, shape in zip(self.running, shapes, strict=True)]
         return self.start.replan(self.running, wishes)
 
@@ -127,7 +133,7 @@ class Search:
         return Wish(shape, Explanation(Reason.Outgrown, f"for {self.lasted} {plan.shape} had {lacks}; {shape} {gain}"))
 
     def _first_of_each_kind(self, turn: Turn, candidates: Iterable[Candidate]) -> dict[str, Shape]:
-        """Also of those that do not serve beside what the other half runs now."""
+        """The first shape for each accelerator, even if it is incompatible with what the other half runs now."""
         found: dict[str, Shape] = {}
         for each in candidates:
             may_serve = serves(each) or each.verdict.reason is Reason.PairIncompatible
@@ -136,7 +142,7 @@ class Search:
         return found
 
     def _may_hold(self, turn: Turn, other: Candidate) -> bool:
-        """Whether a shape has nearly as many places as it has to have, as far as the plan predicts that."""
+        """Whether a shape has places for nearly as many replicas as it needs, by the predictions in the plan."""
         plan, have, free = turn.planned.plan, len(turn.survivors.replicas), self.start.free
         needed = 1.0
         if other.prediction is not None and other.prediction.capacity > 0:
@@ -147,9 +153,10 @@ class Search:
         return fit([one] * max(1, math.floor(needed)), free, held_by_its_own([turn], free))
 
     def _held(self, pairs: Sequence[tuple[Turn, Turn]], peers: Iterable[Turn]) -> list[int]:
-        """Replicas that have a place beside peers, of all that are wanted: once those of the earlier shape have left.
+        """How many of the wanted replicas of each pool have a place beside those of `peers`.
 
-        Halves of a split are placed in step, so that none can count on what the other leaves.
+        What a single pool's own replicas hold counts as free. Halves of a split are placed in step, so that neither
+        can count on what the other leaves.
         """
         free, now = self.start.free, self.start.now
         stay = [0 if _differ(new, old) else len(old.survivors.replicas) for new, old in pairs]
@@ -163,7 +170,7 @@ class Search:
         return [have + count for have, count in zip(stay, placed, strict=True)]
 
     def _can_begin(self, changing: Sequence[tuple[Turn, Turn]], held: Sequence[int]) -> bool:
-        """Whether all that come before the first one leaves have a place beside it, and quotas pay for them."""
+        """Whether the replicas that start before the first old one leaves have a place, and quotas pay for them."""
         free, accounts = self.start.free, self.start.accounts.copy()
         counts = [_come_first(new, old, most) for (new, old), most in zip(changing, held, strict=True)]
         first = [new for (new, _), count in zip(changing, counts, strict=True) for _ in range(count)]
@@ -176,7 +183,7 @@ class Search:
             return fit([_growth(new, 1) for new in first], free)
 
     def _peers(self) -> Iterator[Turn]:
-        """Peers and pools of higher priority."""
+        """The turns of all other units of the same or a higher priority."""
         names, least = {turn.name for turn in self.running}, _priority(self.running)
         for turns in self.units:
             if turns[0].name not in names and _priority(turns) >= least:
@@ -184,7 +191,7 @@ class Search:
 
 
 def _suppose_placed(peers: Iterable[Turn], free: FreeMap) -> None:
-    """Count as taken what others have yet to place in what they shall run."""
+    """Count as taken the places of replicas that peers have yet to place in their planned revision."""
     for turn in peers:
         there = sum(each.assignment.revision == turn.planned.revision for each in turn.survivors.replicas)
         if turn.asked is None and there < turn.scale.desired:
@@ -204,20 +211,20 @@ def _growth(turn: Turn, missing: int) -> Growth:
 
 
 def _part(new: Turn, count: int, old: Turn, now: float) -> float:
-    """Of the requests per second that the earlier shape's replicas would serve, if it had all that are wanted."""
+    """The part (0 to 1) that `count` new replicas serve of what all wanted replicas of the old shape would serve."""
     wants, capacity = just_wants(old, now), old.planned.capacity
     if wants < 1 or capacity <= 0:
         return 1.0
     served = count * new.planned.capacity
     if count >= just_wants(new, now) and served > (wants - 1) * capacity:
-        return 1.0  # what is wanted is a whole number of replicas in either shape
+        return 1.0  # what is wanted was rounded up to whole replicas in either shape
     return min(1.0, served / (wants * capacity))
 
 
 def _serves_the_rate(new: Turn, old: Turn) -> bool:
-    """Whether as many as are allowed serve the declared rate, or as many of the earlier shape would not either.
+    """Whether the most replicas allowed of the new shape serve the declared rate, or those of the earlier one do not.
 
-    Else the earlier one would be chosen again at once.
+    Otherwise the earlier shape would be chosen again at once.
     """
     rate, served = new.planned.spec.workload.requests_per_second, []
     for turn in (new, old):
@@ -227,14 +234,17 @@ def _serves_the_rate(new: Turn, old: Turn) -> bool:
 
 
 def _never_serves_less(new: Turn, old: Turn) -> bool:
-    """Whether those that a rollout leaves serving at least serve what serves now: a count may follow in steps."""
+    """Whether the replicas that a rollout keeps available serve at least what serves now.
+
+    They may not, as the desired count may reach what is wanted in several steps.
+    """
     rollout, desired = rollout_of(new), new.scale.desired
     least = desired - limits_of(rollout, desired, new.scale.needed).unavailable
     return least * new.planned.capacity >= len(old.survivors.replicas) * old.planned.capacity - ROUNDING
 
 
 def _come_first(new: Turn, old: Turn, most: int) -> int:
-    """Replicas of the new shape that come before one of the earlier shape leaves, of so many that have a place."""
+    """How many of the `most` new replicas that have a place start before the first one of the earlier shape leaves."""
     before, now = old.planned.plan.prediction.capacity, new.planned.plan.prediction.capacity
     worth = len(old.survivors.replicas) * min(1.0, before / now if now > 0 else 1.0)
     surge = limits_of(rollout_of(new), new.scale.desired).surge

@@ -1,9 +1,9 @@
-"""Which shapes the holes in the fabric allow.
+"""Which shapes the free places in the fabric (its holes) allow.
 
 Where the best shape has not all the places that are wanted, a pool that runs nothing takes the shape whose places serve
 most, first in rank among equals. A pool that runs, or waits to run again after a failure, keeps its shape until the
-better one has a place, and in the end enough of them to serve no less than now: what waits takes no hole, and would
-take another shape once somebody else has. Both halves of a split have a place, or neither has.
+better one has a place, and in the end enough of them to serve no less than now: a pool that waits holds no place, and
+would change its shape whenever somebody else takes one. Both halves of a split have a place, or neither has.
 """
 
 from __future__ import annotations
@@ -35,29 +35,29 @@ _SERVES = frozenset({Reason.CostsMore, Reason.SimplerWins, Reason.AtMaximum, Rea
 
 
 class Replan(Protocol):
-    """The same turns in other shapes."""
+    """Plans the same turns in other shapes."""
 
     def __call__(self, turns: Sequence[Turn], wishes: Sequence[Wish | None]) -> list[Turn] | None:
-        """Plan and count anew; a half without a wish is chosen beside the other.
+        """The turns planned and counted anew; the shape of a half without a wish is chosen to go with the other half.
 
-        None where a spec, the model or the engine does not allow that.
+        None where a spec, the model or the engine does not allow the wished shapes.
         """
 
     def alternatives(self, turns: Sequence[Turn]) -> list[tuple[Candidate, ...]]:
-        """What each could run instead, by what the cluster has now."""
+        """Which other shapes each pool could run on what the cluster has now."""
 
 
 class Fitting(NamedTuple):
-    """The part of what is wanted that has a place, and the turns in the shapes that have it; None: as planned."""
+    """The part (0 to 1) of what is wanted that has a place, and the turns in other shapes; None: the planned shapes."""
 
     part: float
     instead: list[Turn] | None
 
 
 def shapes_with_a_place(courses: Sequence[Course], free: FreeMap, replan: Replan) -> Fitting:
-    """The shapes, of pools that run nothing, of which most have a place, first in rank among equals.
+    """The shapes with places for most of what pools that run nothing want; among equals the first in rank.
 
-    All that is wanted is most, one is more than none.
+    The planned shapes are kept unless others have places for more; the search ends where all that is wanted has one.
     """
     turns = [course.turn for course in courses]
     whole = [turn.scale.desired * turn.planned.capacity for turn in turns]
@@ -75,17 +75,17 @@ def shapes_with_a_place(courses: Sequence[Course], free: FreeMap, replan: Replan
 
 
 def suppose_all_placed(courses: Sequence[Course], instead: Sequence[Turn] | None, free: FreeMap) -> None:
-    """Count as taken what the pools would take, in these other shapes if there are some."""
+    """Count as taken what all wanted replicas of the pools would take, in the shapes of `instead` if given."""
     place_in_turn([course.growth for course in courses] if instead is None else list(map(_all, instead)), free)
 
 
 def suppose_first_placed(courses: Sequence[Course], instead: Sequence[Turn] | None, free: FreeMap) -> None:
-    """Count as taken what a first replica of each pool would take, in these other shapes if there are some."""
+    """Count as taken what a first replica of each pool would take, in the shapes of `instead` if given."""
     place_in_turn([_first(course.turn) for course in courses] if instead is None else list(map(_first, instead)), free)
 
 
 def run_nothing(courses: Iterable[Course]) -> bool:
-    """Whether the pool, or both halves of a split, have no replica, want one, and look for its place themselves."""
+    """Whether the pool, or both halves of a split, have no replica, want one, and are placed by no other scheduler."""
     return not any(map(_runs_or_rests, courses))
 
 
@@ -95,7 +95,10 @@ def _runs_or_rests(course: Course) -> bool:
 
 
 def _smaller(turns: Sequence[Turn], free: FreeMap) -> Iterator[tuple[Wish | None, ...]]:
-    """Other shapes that serve, best first: of each half in turn, but of one that has a place only if both have one."""
+    """Wishes for other shapes that meet the SLO, best first, for one half at a time.
+
+    A half that has a place keeps its shape while the other has none.
+    """
     alone = [fit([_first(turn)], free) for turn in turns]
     for turn, has_a_place in zip(turns, alone, strict=True):
         if has_a_place and not all(alone):
@@ -106,7 +109,7 @@ def _smaller(turns: Sequence[Turn], free: FreeMap) -> Iterator[tuple[Wish | None
 
 
 def kept_for_want_of_room(turns: Sequence[Turn], ground: Ground, replan: Replan) -> Sequence[Turn]:
-    """The turns in the shapes before, where these run or wait to, and the planned ones have no place beside them."""
+    """The turns in their earlier shapes, where these run or wait to and the planned ones have no place; else as given."""
     if not any(map(_may_run_again, turns)) or _is_handed_over(turns):
         return turns
     if new_shapes_fit(turns, ground.free, _given_up(turns, ground.free)):
@@ -116,7 +119,7 @@ def kept_for_want_of_room(turns: Sequence[Turn], ground: Ground, replan: Replan)
 
 
 def in_shapes_before(turns: Sequence[Turn], replan: Replan) -> Sequence[Turn] | None:
-    """The turns in the shapes that their statuses tell; None where one tells none, or its spec allows it no more."""
+    """The turns in the shapes of their statuses; None where a status has none, or a spec no longer allows it."""
     before = [turn.planned.pool.status.plan for turn in turns]
     wishes = [
         Wish(plan.shape, _why_it_stays(turn) if _changes(turn) else plan.verdict)
@@ -127,16 +130,16 @@ def in_shapes_before(turns: Sequence[Turn], replan: Replan) -> Sequence[Turn] | 
 
 
 def as_moves_know_them(turns: Sequence[Turn], replan: Replan) -> Sequence[Turn]:
-    """The turns in the shapes for which moves began, also where better ones would be taken if they had a place."""
+    """The turns in the shapes for which their moves began, even if the plan prefers others; as given without moves."""
     bound = any(turn.planned.pool.status.moves or turn.planned.pool.status.opening for turn in turns)
     return (bound and changes_shape(turns) and in_shapes_before(turns, replan)) or turns
 
 
 def new_shapes_fit(turns: Iterable[Turn], free: FreeMap, more: Sequence[Hold] = NOTHING) -> bool:
-    """Whether each pool that changes its shape has a place for one replica of it, if `more` were free too.
+    """Whether each pool that changes its shape has a place for one replica of the new one, if `more` were free too.
 
-    And in the end, when those of the old shape have gone, for as many as serve no less than it does now; and as many as
-    are allowed serve what comes.
+    It must also have, once replicas of the old shape have gone, places for as many as serve no less than now. A pool
+    that outgrew a shape must not be too small again in the new one.
     """
     changing = list(filter(_changes, turns))
     if any(map(would_be_too_small_again, changing)) or not fit(map(_first, changing), free, more):
@@ -149,10 +152,10 @@ def new_shapes_fit(turns: Iterable[Turn], free: FreeMap, more: Sequence[Hold] = 
 
 
 def _as_many_as_serve_now(turn: Turn) -> int:
-    """Replicas of its new shape, and no more than there shall be.
+    """Replicas of the new shape that serve what serves now, at least 1 and at most the desired count.
 
-    Back in one that had too few places, a quarter more than that and than the last hour took: or it would soon be left
-    again.
+    Back in a shape that was too small, it is a quarter more than that, than is wanted and than the last hour needed, as
+    far as the spec allows: with fewer the shape would soon be left again.
     """
     before, now = turn.planned.pool.status.plan, turn.planned.plan.prediction.capacity
     if before is None or now <= 0:
@@ -166,12 +169,12 @@ def _as_many_as_serve_now(turn: Turn) -> int:
 
 
 def _is_handed_over(turns: Iterable[Turn]) -> bool:
-    """Whether another scheduler looks for holes."""
+    """Whether another scheduler places any of the pools."""
     return any(turn.asked is not None for turn in turns)
 
 
 def _may_run_again(turn: Turn) -> bool:
-    """Whether it runs, or failed."""
+    """Whether the pool runs, lost a replica, is being recreated, or failed."""
     runs = bool(turn.survivors.replicas or turn.survivors.losses) or _is_made_anew(turn)
     return runs or turn.planned.pool.status.failure is not None
 
@@ -185,12 +188,12 @@ def _runs_or_waits(turns: Iterable[Turn], now: float) -> bool:
 
 
 def _is_made_anew(turn: Turn) -> bool:
-    """Whether Recreate waits until pods of an earlier revision have left: what they hold may be its place again."""
+    """Whether a Recreate rollout waits for pods of an earlier revision to leave: their GPUs may be its next place."""
     return turn.planned.spec.rollout.strategy is RolloutStrategy.Recreate and turn.draining
 
 
 def just_wanted(turn: Turn) -> int:
-    """How many of the desired replicas were wanted at the last look, and not only at some time in the window."""
+    """How many of the desired replicas the last look wanted, and not only an earlier one in the window."""
     if turn.planned.spec.scaling.mode is ScalingMode.External or not turn.memory.wanted:
         return turn.scale.desired
     return min(turn.scale.desired, turn.memory.wanted[-1][1])
@@ -207,19 +210,19 @@ def _changes(turn: Turn) -> bool:
 
 
 def _first(turn: Turn) -> Growth:
-    """One replica more."""
+    """The growth of a pool by one replica."""
     return Growth(turn.planned, turn.scale.desired, [], 1, 0)
 
 
 def _all(turn: Turn) -> Growth:
-    """A growth from nothing to as many replicas as there shall be."""
+    """The growth of a pool from nothing to the desired count."""
     return Growth(turn.planned, turn.scale.desired, [], turn.scale.desired, 0)
 
 
 def _parts_placed(growths: Sequence[Growth], whole: Sequence[float], free: FreeMap) -> list[float]:
-    """Which part of what each misses has a place beside the others.
+    """The part (0 to 1) of what each growth misses that has a place beside the others.
 
-    That is all, or as many as serve `whole` requests/s where more replicas than that are not allowed.
+    The whole is all missing replicas, or as many as serve `whole` requests/s where that is more than are allowed.
     """
     with free.supposing():
         placed = place_in_turn(growths, free)
@@ -227,7 +230,7 @@ def _parts_placed(growths: Sequence[Growth], whole: Sequence[float], free: FreeM
 
 
 def place_in_turn(growths: Sequence[Growth], free: FreeMap) -> list[int]:
-    """How many each has a place for, always the one that is furthest behind, until one has none."""
+    """How many replicas of each growth have a place; the one furthest behind is placed next, until one has none."""
     placed = [0] * len(growths)
     while (behind := _furthest_behind(growths, placed)) is not None:
         found = place(growths[behind], free, ALONE, tells=False)
@@ -239,19 +242,19 @@ def place_in_turn(growths: Sequence[Growth], free: FreeMap) -> list[int]:
 
 
 def _wanted(growth: Growth, rate: float) -> float:
-    """Replicas that serve that rate, and no fewer than it misses."""
+    """Replicas that serve `rate` requests/s, and no fewer than are missing; at least 1."""
     capacity = growth.planned.capacity
     return max(1.0, growth.missing, rate // capacity if capacity > 0 else 0.0)
 
 
 def _furthest_behind(growths: Sequence[Growth], placed: Sequence[int]) -> int | None:
-    """None once all have what they miss."""
+    """The index of the growth that is furthest behind; None once none misses a replica."""
     short = [index for index, growth in enumerate(growths) if placed[index] < growth.missing]
     return min(short, key=lambda index: placed[index] / growths[index].missing, default=None)
 
 
 def fit(growths: Iterable[Growth], free: FreeMap, more: Sequence[Hold] = NOTHING) -> bool:
-    """Whether all of them have a place for one replica beside those of the others, if `more` were free too.
+    """Whether every growth has a place for one replica beside those of the others, if `more` were free too.
 
     A growth that is given several times needs as many places.
     """
@@ -266,14 +269,14 @@ def fit(growths: Iterable[Growth], free: FreeMap, more: Sequence[Hold] = NOTHING
 
 
 def _given_up(turns: Iterable[Turn], free: FreeMap) -> list[Hold]:
-    """What the pools themselves hold, where their rollouts may make replicas unavailable."""
+    """What the pools hold whose rollouts may make replicas unavailable."""
     return held_by_its_own(
         (each for each in turns if limits_of(each.planned.spec.rollout, each.scale.desired).unavailable), free
     )
 
 
 def held_by_its_own(turns: Iterable[Turn], free: FreeMap) -> list[Hold]:
-    """What the replicas of the pools hold, but for what leaves already: `place` counts on that."""
+    """What the replicas of the pools hold, except what is leaving already: `place` counts that as free by itself."""
     return [
         hold
         for turn in turns
@@ -284,7 +287,7 @@ def held_by_its_own(turns: Iterable[Turn], free: FreeMap) -> list[Hold]:
 
 
 def serves(candidate: Candidate) -> bool:
-    """Whether it met the SLO, and so lost by cost alone."""
+    """Whether a candidate meets the SLO, and lost for another reason, such as its cost."""
     return candidate.prediction is not None and candidate.verdict.reason in _SERVES
 
 

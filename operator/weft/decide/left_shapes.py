@@ -1,4 +1,4 @@
-"""Which shape a pool left last, and whether its replicas count by what they serve beside those of the next one."""
+"""Which shape a pool left last, and whether replicas of that and of the next one are weighed by what they serve."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def shape_left(planned: Planned, now: float) -> LeftShape | None:
-    """What the pool left last, if this plan is for another shape than before: that one, now."""
+    """The shape that the pool left last: that of its status, left `now`, where this plan is for another one."""
     status = planned.pool.status
     before = status.plan
     if before is None or before.shape == planned.plan.shape:
@@ -27,14 +27,14 @@ def shape_left(planned: Planned, now: float) -> LeftShape | None:
 
 
 def goes_by_what_it_serves(planned: Planned) -> bool:
-    """Whether a pool that changes its shape leaves one that is too small, or goes back to that.
+    """Whether the plan leaves a shape that was too small, or goes back to it.
 
-    Replicas of one and the other may serve far more or less, so that it goes by that how many make up for how many.
+    Replicas of both shapes may differ widely in capacity, so their capacities say how many replace how many.
     """
     return planned.plan.verdict.reason is Reason.Outgrown or comes_back(planned)
 
 
 def comes_back(planned: Planned) -> bool:
-    """Whether this is the shape that the pool left last, as that was too small."""
+    """Whether the plan goes back to the shape that the pool left last because it was too small."""
     left = planned.pool.status.left_shape
     return left is not None and left.outgrown and left.shape == str(planned.plan.shape)

@@ -1,10 +1,10 @@
-"""A pool that wants more replicas than its shape has places for goes to one that has them (ADR 0093).
+"""Change the shape of a pool that wants more replicas than its shape has places for (ADR 0093).
 
-So does one that may have no more replicas, for a shape of which as many serve more (ADR 0095).
+A pool that is too small at its maximum changes too, to a shape of which as many replicas serve more (ADR 0095).
 
-Only one that stands: all that have a place serve in the planned revision, and none comes, leaves, was lost or waits for
-a move. What is short for less than ten minutes is for the time that a new node takes, or a peak; what had a place
-within the hour, or would have one on a node that does not work now, is for whoever mends that.
+Only a steady pool changes: all placed replicas serve in the planned revision, and none starts, leaves, was lost or
+waits for a move. A lack of less than ten minutes may be a peak, or end with a new node. A pool that had enough places
+within the hour, or would have them on nodes that do not work now, waits for these nodes to be repaired.
 """
 
 from __future__ import annotations
@@ -34,15 +34,16 @@ if TYPE_CHECKING:
 
     _Turns = Sequence[Turn]
 
-# A node that is drained, repaired or replaced is back by then, as `decide/places.py` has it.
+# A node that is drained, repaired or replaced is back by then; `decide/places.py` assumes the same.
 MENDED_SECONDS = 3600.0
 _NEVER_THERE = frozenset({Reason.DynamicResourcesOnly})
 
 
 def is_short_since(course: Course, now: float) -> float | None:
-    """Since when all that stay serve, more is wanted, and their shape has no place for more, or may have no more of it.
+    """Since when (epoch seconds) the pool is short though all replicas that stay serve; None while it is not.
 
-    None where that is not so. Who left in this pass is no matter: a second one does not know of it.
+    It is short while it wants more, and its shape has no place for more or is too small at its maximum. Replicas that
+    left in this pass do not matter: a second pass on its result does not know of them.
     """
     growth, turn = course.growth, course.turn
     if not (is_too_small_at_its_maximum(turn, now) or _lacks_places(growth)):
@@ -61,14 +62,14 @@ def _lacks_places(growth: Growth) -> bool:
 
 
 def _all_serve(course: Course) -> bool:
-    """Whether all that stay do, in the planned revision."""
+    """Whether all replicas that stay are ready and of the planned revision."""
     stay, revision = {each.replica for each in course.growth.kept}, course.turn.planned.revision
     there = (each for each in course.turn.survivors.replicas if each.assignment.replica in stay)
     return all(each.ready and each.assignment.revision == revision for each in there)
 
 
 def looks_for_others_in_seconds(turn: Turn, since: float, free: FreeMap, now: float) -> float | None:
-    """When another shape is looked for, None where that is so already."""
+    """Seconds until another shape is looked for; None once that time has come."""
     left = since + _patience_seconds(turn, free, now) - now
     return left if left > 0 else None
 
@@ -76,9 +77,9 @@ def looks_for_others_in_seconds(turn: Turn, since: float, free: FreeMap, now: fl
 def where_more_have_a_place(
     units: Sequence[Sequence[Turn]], short: Iterable[Sequence[Turn]], start: Start
 ) -> Sequence[Sequence[Turn]]:
-    """The units, of which the first that lacks places for long is in shapes that have more, if there are such.
+    """The units, the first of the `short` ones that has better shapes planned in these.
 
-    One in each pass: the next one sees what is left.
+    Only one unit changes in each pass: the next pass sees which places are left.
     """
     soon = _left_soon(units, start)
     for turns in short:
@@ -92,9 +93,9 @@ def where_more_have_a_place(
 
 
 def _elsewhere(turns: _Turns, units: Sequence[_Turns], start: Start, soon: list[Hold]) -> _Turns | None:
-    """The same pools in the shapes in which most is served; None where that is not clearly more than now.
+    """The same pools in the shapes that serve most; None where that is not clearly more than now.
 
-    `soon` is what others leave within the hour, less what those before wait for.
+    `soon` is what pools in other shapes are about to leave, less what the units before this one wait for.
     """
     running = kept_for_want_of_room(turns, start, start.replan) if changes_shape(turns) else turns
     if changes_shape(running) or not all(_may_change(turn, start) for turn in running):
@@ -109,7 +110,7 @@ def _elsewhere(turns: _Turns, units: Sequence[_Turns], start: Start, soon: list[
 
 
 def _may_change(turn: Turn, start: Start) -> bool:
-    """Whether nothing but places bounds the pool, nobody has pinned it down, and it stands."""
+    """Whether the pool is steady, takes part in no move, and every claim in `_MAY_CHANGE` holds."""
     return _stands(turn) and not start.moves.bind(turn) and all(claim(turn, start) for claim in _MAY_CHANGE)
 
 
@@ -120,7 +121,7 @@ def _stands(turn: Turn) -> bool:
 
 
 def _rolls_without_a_gap(turn: Turn, _: Start) -> bool:
-    """Recreate would take all of it away while most is wanted, and a pause keeps what is there."""
+    """Recreate would end all replicas just when most are wanted, and a paused rollout replaces none."""
     rollout = turn.planned.spec.rollout
     return not rollout.paused and rollout.strategy is not RolloutStrategy.Recreate
 
@@ -131,12 +132,12 @@ def _is_not_frozen(turn: Turn, start: Start) -> bool:
 
 
 def _is_bound_by_no_budget(turn: Turn, _: Start) -> bool:
-    """One that stands is neither barred nor frozen: what it has is of the planned revision, and paid for."""
+    """A steady pool is never barred or frozen either: its replicas are of the planned revision, and paid for."""
     return turn.share is None
 
 
 def _looks_for_places_itself(turn: Turn, _: Start) -> bool:
-    """No other scheduler does, nor was it given its NVLink domain, which goes by the shapes of both halves."""
+    """No other scheduler places it, and it is bound to no NVLink domain, which was chosen for the shapes of both halves."""
     return turn.asked is None and not turn.planned.spec.placement.nvlink_domain
 
 
@@ -154,7 +155,7 @@ _MAY_CHANGE = (
 
 
 def _has_outgrown(turn: Turn, start: Start, soon: list[Hold]) -> bool:
-    """Whether it is short for longer than a peak or a fault lasts, and wants more than it had within the hour."""
+    """Whether it has been short for longer than a peak or a fault lasts, and places it had or gets soon are too few."""
     since, most = turn.memory.short, turn.planned.pool.status.placed_replicas
     if since is None or start.now - since < _patience_seconds(turn, start.free, start.now):
         return False
@@ -166,7 +167,7 @@ def _has_outgrown(turn: Turn, start: Start, soon: list[Hold]) -> bool:
 
 
 def _waits_for_one_of(soon: list[Hold], turn: Turn, free: FreeMap) -> bool:
-    """Whether it has a place in what others leave soon, which is nobody else's then."""
+    """Whether the pool has a place in what others leave soon; what it takes is removed from `soon`."""
     with free.supposing():
         free.suppose_gone(soon)
         found = place(Growth(turn.planned, turn.scale.desired, [], 1, 0), free, ALONE, tells=False)
@@ -182,7 +183,7 @@ def _waits_for_one_of(soon: list[Hold], turn: Turn, free: FreeMap) -> bool:
 
 
 def _left_soon(units: Iterable[_Turns], start: Start) -> list[Hold]:
-    """What pools still hold that went to other shapes within the hour."""
+    """What replicas of earlier revisions still hold in pools that changed their shape within the hour."""
     leaving = (
         (turn.planned.pool, replica.pods)
         for turns in units
@@ -195,20 +196,20 @@ def _left_soon(units: Iterable[_Turns], start: Start) -> list[Hold]:
 
 
 def _patience_seconds(turn: Turn, free: FreeMap, now: float) -> float:
-    """How long it waits for load to fall or for nodes of its kind: those that come, or those that do not work now."""
+    """How long a pool waits for load to fall, or for nodes with its accelerator to join or to work again."""
     waits_for_nodes = not is_too_small_at_its_maximum(turn, now) and _some_of_its_kind_are_away(turn, free)
     least = MENDED_SECONDS if waits_for_nodes else PATIENCE_SECONDS
     return max(least, turn.planned.spec.scaling.scale_down_delay_seconds)
 
 
 def _some_of_its_kind_are_away(turn: Turn, free: FreeMap) -> bool:
-    """Whether a node of the kind that it has takes nothing now, or shows fewer devices than it should."""
+    """Whether a node with its accelerator that it may use takes no pods now, or shows fewer devices than it should."""
     kind, placement = turn.planned.plan.shape.accelerator, turn.planned.spec.placement
     return any(node.accelerator == kind and is_selected(node, placement) is None for node in _away(free))
 
 
 def _away(free: FreeMap) -> tuple[FabricNode, ...]:
-    """Nodes that take nothing now, or show fewer devices than they should: looked for once in a pass, not by each."""
+    """Nodes that take no pods now, or show fewer devices than they should; found once in a pass and kept in `free`."""
     if "away" not in free.eligible:
         free.eligible["away"] = tuple(filter(_is_away, free.fabric.nodes().values()))
     found: tuple[FabricNode, ...] = free.eligible["away"]
