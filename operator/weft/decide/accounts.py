@@ -48,7 +48,7 @@ class Accounts:
 
     @classmethod
     def of(cls, quotas: Iterable[QuotaRecord]) -> Self:
-        """What is left of them as they were last counted."""
+        """The accounts of these quotas, with what is left by their last count."""
         accounts = cls()
         for quota in sorted(quotas, key=lambda each: (each.namespace, each.name)):
             used = dict(quota.used)
@@ -58,30 +58,30 @@ class Accounts:
         return accounts
 
     def copy(self) -> Accounts:
-        """To try something."""
+        """A copy on which to try something."""
         return Accounts({name: [replace(each) for each in known] for name, known in self.by_namespace.items()})
 
     def only(self, namespace: str) -> Accounts:
-        """Those of one namespace, to try something."""
+        """A copy of the accounts of one namespace, on which to try something."""
         known = self.by_namespace.get(namespace, ())
         return Accounts({namespace: [replace(each) for each in known]})
 
     def limit(self, namespace: str) -> bool:
-        """Whether any quota holds in engine pods of a namespace."""
+        """Whether any quota limits engine pods of a namespace."""
         return bool(self.by_namespace.get(namespace))
 
     def charge(self, namespace: str, spec: PoolSpec, shape: Shape, pods: int) -> None:
-        """Count pods of a replica that are still to be made."""
+        """Charge `pods` pods of a replica that are still to be created."""
         for account in self._of(namespace, spec):
             account.left -= account.needed(shape) * pods // max(1, shape.pods)
 
     def pay(self, planned: Planned) -> None:
-        """Count one replica more."""
+        """Charge one whole replica."""
         shape = planned.plan.shape
         self.charge(planned.pool.key.namespace, planned.spec, shape, shape.pods)
 
     def give_back(self, planned: Planned, pods: Iterable[PodRecord]) -> None:
-        """Count pods of a pool no more; those from before an edit may be of a PriorityClass that others count."""
+        """Give back what pods of a pool take, at most up to the limit: older pods may have another PriorityClass."""
         gone = list(pods)
         for account in self._of(planned.pool.key.namespace, planned.spec) if gone else ():
             if account.needed(planned.plan.shape) > 0:
@@ -90,7 +90,7 @@ class Accounts:
                 account.left = min(account.hard, account.left + back)
 
     def count_both(self, one: Planned, other: Planned) -> bool:
-        """Whether a limit counts replicas of either."""
+        """Whether any one limit counts replicas of both pools."""
         first, second = (
             {id(account) for account in self._of(each.pool.key.namespace, each.spec) if account.needed(each.plan.shape)}
             for each in (one, other)
@@ -108,7 +108,7 @@ class Accounts:
         return None
 
     def _of(self, namespace: str, spec: PoolSpec) -> Iterator[Account]:
-        """Those that count the engine pods of a pool."""
+        """The accounts that count the engine pods of a pool."""
         sized = any(name in _SIZES for name, _ in spec.engine.resources)
         for account in self.by_namespace.get(namespace, ()):
             if account.quota.counts(spec.pod.priority_class, sized=sized):

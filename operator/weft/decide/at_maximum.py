@@ -74,7 +74,7 @@ def _meets_its_slo(turn: Turn, now: float) -> bool:
 
 
 def would_be_too_small_again(turn: Turn) -> bool:
-    """Whether a pool that outgrew a shape would go to a smaller one that does not serve a quarter more than its traffic.
+    """Whether a pool that outgrew a shape would go to a smaller one that does not serve its traffic and a quarter more.
 
     Any smaller shape counts, as all of them serve the declared rate. Traffic is the highest of the last hour, or load
     that swings would change the shape with every swing; True before a whole hour was seen.

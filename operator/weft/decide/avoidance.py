@@ -29,9 +29,9 @@ def avoided_by(turn: Turn, now: float) -> tuple[Avoided, ...]:
 
 
 def avoided_after(before: tuple[Avoided, ...], losses: Sequence[Loss], now: float) -> tuple[Avoided, ...]:
-    """Those of the last hour, with those of replicas that are given up now, which crowd out the oldest.
+    """The avoided nodes of the last hour, with those of replicas that are lost now, which crowd out the oldest.
 
-    What a clock that was set back since has from the future counts as from now.
+    A time in the future (the clock was set back) counts as now.
     """
     if not before and not losses:
         return before
@@ -48,7 +48,7 @@ def _latest_first(each: Avoided) -> tuple[float, str]:
 
 
 def come_last(avoided: Sequence[Avoided]) -> str:
-    """What is told beside a failure: `; other nodes than b-0 come first`; nothing where none is avoided."""
+    """The words to add to a failure, such as `; other nodes than b-0 come first`; empty where no node is avoided."""
     if not avoided:
         return ""
     more = len(avoided) - _NAMED

@@ -18,7 +18,7 @@ GOOD_SECONDS = 600.0
 
 
 def failure_of(turn: Turn, now: float) -> Failure | None:
-    """The record after this pass, for the revision that the pool shall run."""
+    """The failure record after this pass, for the revision that the pool shall run; None where there is none."""
     planned, status = turn.planned, turn.planned.pool.status
     if status.failure is None and not turn.survivors.losses:
         return None
@@ -29,7 +29,7 @@ def failure_of(turn: Turn, now: float) -> Failure | None:
 
 
 def failed_again(before: Failure | None, losses: Sequence[Loss], revision: str, now: float) -> Failure | None:
-    """The record after a pass in which replicas of `revision` failed; what was placed together fails together."""
+    """The record after a pass in which `losses` failed; replicas that were placed together count as one failure."""
     if not losses:
         return before
     count = 1
@@ -41,7 +41,7 @@ def failed_again(before: Failure | None, losses: Sequence[Loss], revision: str, 
 
 
 def forgiven(failure: Failure | None, revision: str, now: float, *, some_ready: bool) -> Failure | None:
-    """The record, or None once it is of an earlier revision or good minutes have passed since."""
+    """The record; None if it is of an earlier revision, or some are ready and `GOOD_SECONDS` have passed since."""
     if failure is None or failure.revision != revision:
         return None
     return None if some_ready and now - failure.last >= GOOD_SECONDS else failure

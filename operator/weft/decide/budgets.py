@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from weft.domain.shape import Shape
     from weft.domain.snapshot import PoolObservation, PoolRecord
 
-# So long an assignment may stand without its pods: made within a second, refused by a quota that was faster than us.
+# How long an assignment may lack pods and count as paid: they take a second, unless a quota was used up meanwhile.
 PROMISED_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What a pool may have of the quotas of its namespace: so many replicas of a shape, of those that it wants."""
+    """What a pool may have of the quotas of its namespace: a count of replicas of one shape, fewer than it wants."""
 
     replicas: int
     shape: Shape
@@ -50,11 +50,11 @@ class Share:
 
 @dataclass(slots=True)
 class Claim:
-    """What one pool has (or gets back from its own leaving pods), how many it wants, and its traffic needs of those.
+    """How many replicas one pool has (or its leaving pods pay for), wants, and needs for its traffic.
 
-    Its count is no less than those `held`, whatever it has. Of those it has so many are `taken` just now. `of_one_size`
-    says whether all that it has are as planned. `short` is the account that refuses more, and the half of the unit for
-    which it does.
+    Its count is never below `held`. `taken` are the replicas of `have` that were taken in this pass. `of_one_size` says
+    whether all its replicas have the planned number of GPUs. `short` is the account that refuses another replica, and
+    the half of the unit for which it does.
     """
 
     planned: Planned
@@ -68,28 +68,28 @@ class Claim:
 
     @property
     def fill(self) -> float:
-        """What it has of what it wants."""
+        """The part (0 to 1) of its wanted replicas that it has."""
         return self.have / max(1, self.want)
 
     @property
     def in_need(self) -> bool:
-        """Whether it may take from lower ones, as it has less than `minReplicas`."""
+        """Whether it may take from pools of lower priority because it has fewer than `minReplicas`."""
         pool, fewest = self.planned.pool, self.planned.spec.scaling.min_replicas
         return pool.preempts and self.have < min(fewest, self.want)
 
     def take_one(self, accounts: Accounts) -> None:
-        """Have one replica more, which is paid for."""
+        """Count one replica more, and charge it to the quotas."""
         accounts.pay(self.planned)
         self.have += 1
         self.taken += 1
 
     def give_back(self, accounts: Accounts) -> None:
-        """Count what was taken no more."""
+        """Give what was `taken` back to the quotas."""
         pool, shape = self.planned.pool, self.planned.plan.shape
         accounts.charge(pool.key.namespace, self.planned.spec, shape, -self.taken * shape.pods)
 
     def share(self) -> Share | None:
-        """What a pool that got less than it wants may have."""
+        """What the pool may have, if that is less than it wants; else None."""
         count = max(self.have, self.held)
         if self.short is None or count >= self.want:
             return None
@@ -119,7 +119,7 @@ class _Claimant:
         return float(self.behind.want * self.behind.planned.plan.shape.gpus)
 
     def advance(self) -> bool:
-        """One replica for the half that is behind; the first of both halves together."""
+        """Take a replica for the half that is behind, or the first of both halves together; whether more are wanted."""
         absent = [claim for claim in self.claims if claim.have == 0 < claim.want]
         together = absent or [self.behind]
         if (refused := self.accounts.short([claim.planned for claim in together])) is not None:
@@ -136,7 +136,7 @@ class _Claimant:
 
 
 def share_out(claims: Iterable[tuple[int, Sequence[Claim]]], accounts: Accounts) -> dict[str, Share]:
-    """What pools get that get less than they want, by UID; claims of units with their priority, the highest first."""
+    """The shares of pools that get less than they want, by UID; `claims` are (priority, unit), the highest first."""
     every = list(claims)
     in_need = max((priority for priority, each in every if any(claim.in_need for claim in each)), default=None)
     for priority, each in every:
@@ -150,9 +150,9 @@ def share_out(claims: Iterable[tuple[int, Sequence[Claim]]], accounts: Accounts)
 
 
 def _pay_successors(unit: Sequence[Claim], accounts: Accounts) -> None:
-    """What replicas that are replaced leave is for their successors, before others want more; the first pair together.
+    """Pay for successors with what replaced replicas leave, before others want more; the first pair together.
 
-    Or a rollout in place would cost a pool all replicas where others of higher priority want more than they need.
+    Otherwise a rollout in place could cost a pool all replicas while pools of higher priority want more than they need.
     """
     while behind := [claim for claim in unit if claim.have < min(claim.held, claim.want)]:
         together = [claim for claim in unit if claim.have == 0 < claim.want] or behind[:1]
@@ -163,7 +163,7 @@ def _pay_successors(unit: Sequence[Claim], accounts: Accounts) -> None:
 
 
 def claim_of(planned: Planned, seen: Survivors, want: int, roll: Roll, told: PoolObservation | None) -> Claim:
-    """What a pool has, in replicas of the planned shape: those paid for, and what its own leaving pods give back."""
+    """The claim of a pool, in replicas of the planned shape: those paid for, and what its leaving pods give back."""
     as_planned = seen.standing is not None and seen.standing.revisions <= {planned.revision}
     if as_planned and want <= len(seen.replicas):
         return Claim(planned, want, want, want)
@@ -186,7 +186,7 @@ def replaces_in_its_room(planned: Planned, seen: Survivors, roll: Roll, troubled
 
 
 def _given_back(planned: Planned, seen: Survivors, roll: Roll) -> int:
-    """Replicas that a pool's leaving pods will pay for."""
+    """Replicas of the planned shape that the quota of a pool's leaving pods will pay for."""
     counted = [pod for pod in roll.strays(planned.pool, seen) if not pod.ended]
     shape, device = planned.plan.shape, device_resource(planned.plan.shape)
     gpus = sum(pod.asks_for(device) for pod in counted)
@@ -207,8 +207,8 @@ def pays_for_no_successor(
 ) -> bool:
     """Whether quotas pay for no replica of a new revision of a pool, or of each half, were all earlier ones gone.
 
-    What has waited in vain for its pods is none that they pay for. `rest` is what they leave after all `claims`, by
-    UID: others may take in this pass what a successor would need.
+    A replica that has waited in vain for its pods does not count as paid for. `rest` is what quotas leave after all
+    `claims` (by UID): other pools may take in this pass what a successor would need.
     """
     namespace = plans[0].pool.key.namespace
     if not rest.limit(namespace):
@@ -225,13 +225,13 @@ def pays_for_no_successor(
 
 
 def _none_of(revision: str, replicas: Sequence[AssignedReplica], now: float) -> bool:
-    """Whether there are replicas, and none of this revision is paid for."""
+    """Whether the pool has replicas, none of which is of this revision and paid for."""
     paid = (each for each in replicas if each.assignment.revision == revision and is_paid(each, now))
     return bool(replicas) and not any(paid)
 
 
 def owed(pool: PoolRecord, replicas: Iterable[AssignedReplica]) -> Iterator[tuple[Shape, int]]:
-    """Pods that replicas still lack, which no quota counts yet."""
+    """For each replica that lacks pods, the shape and the number of pods missing, which no quota counts yet."""
     if pool.status.plan is not None:
         for each in replicas:
             if len(each.pods) < each.assignment.pods:
@@ -241,7 +241,7 @@ def owed(pool: PoolRecord, replicas: Iterable[AssignedReplica]) -> Iterator[tupl
 def charge_owed(
     accounts: Accounts, pools: Iterable[PoolRecord], survivors: Mapping[str, Survivors], now: float, *, paid: bool
 ) -> None:
-    """Count the pods that are to be made for replicas that are, or are not, paid for."""
+    """Charge the missing pods of replicas that are paid for (or, with `paid` False, of those that are not)."""
     for pool in pools:
         seen = survivors[pool.key.uid]  # where all stand as they should, every pod is there
         if pool.spec is not None and seen.standing is None and accounts.limit(pool.key.namespace):

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 def decide(snapshot: Snapshot, catalog: Catalog) -> Decisions:
     """The next status of every pool and split, and what to remember.
 
-    A second call on its own result changes nothing. For that some moments are decided twice (`decide/settling.py`).
+    A second call on its own result changes nothing. To achieve that, some passes decide twice (`decide/settling.py`).
     """
     decisions = _decide_once(snapshot, catalog)
     if not may_change_again(snapshot, decisions):
@@ -84,7 +84,7 @@ def _decide_once(snapshot: Snapshot, catalog: Catalog) -> Decisions:
 
 
 def _remembered(outcomes: Iterable[Outcome], roll: Roll) -> Iterator[tuple[str, ScaleMemory]]:
-    """Memories by UID of the pool, each with those nodes of its replicas that are silent or gone now."""
+    """Memories by pool UID, each with the nodes of the pool's replicas that are silent or gone now."""
     for outcome in outcomes:
         if outcome.memory is not None:
             decision = outcome.decision
@@ -94,7 +94,7 @@ def _remembered(outcomes: Iterable[Outcome], roll: Roll) -> Iterator[tuple[str, 
 
 @dataclass(frozen=True, slots=True)
 class _Replanner:
-    """How a pool, or both halves of a split, are planned and counted once more in other shapes."""
+    """Plans and counts a pool, or both halves of a split, once more in other shapes."""
 
     stage: Stage
     facts: Facts
@@ -110,12 +110,12 @@ class _Replanner:
         return turns_of(unit, replace(stage, prospects={**stage.prospects, **again}, counted={}))
 
     def alternatives(self, turns: Sequence[Turn]) -> list[tuple[Candidate, ...]]:
-        """What else pools could run on what the cluster has in this pass."""
+        """Which other shapes the pools could run on what the cluster has in this pass."""
         return alternatives_of([turn.planned for turn in turns], self.facts)
 
 
 def _wake(outcomes: Iterable[Outcome], memory: Mapping[str, ScaleMemory], now: float) -> float | None:
-    """When time alone changes an answer: the earliest of all pools, or when a silent node is given up."""
+    """Seconds until time alone changes an answer: of the earliest pool, or until a silent node is given up."""
     waits = [outcome.wake_after_seconds for outcome in outcomes]
     waits += [since + NODE_LOST_SECONDS - now for each in memory.values() for _, since in each.lost]
     return min((wait for wait in waits if wait is not None and wait > 0), default=None)
@@ -124,7 +124,7 @@ def _wake(outcomes: Iterable[Outcome], memory: Mapping[str, ScaleMemory], now: f
 def _look(snapshot: Snapshot, units: tuple[Unit, ...], facts: Facts, roll: Roll, known: dict[str, Prospect]) -> Stage:
     """Judge all existing replicas before any new one is placed: their promises are older.
 
-    Pools on silent nodes come last: whether these are waited for goes by what promises to all others leave.
+    Pools on silent nodes come last: whether to wait for those depends on what the promises to all others leave.
     """
     free = free_map(facts.fabric, snapshot.pods, snapshot.pools)
     splits = {split.key.uid: split for split in reversed(snapshot.splits)}
@@ -143,7 +143,7 @@ def _look(snapshot: Snapshot, units: tuple[Unit, ...], facts: Facts, roll: Roll,
 
 
 def _within_budgets(units: Sequence[Unit], stage: Stage) -> Stage:
-    """Share out what quotas leave; replicas that wait for pods in vain lose what they were promised of them."""
+    """Share out what quotas leave; replicas that wait in vain for their pods lose what quotas had promised them."""
     accounts, now = Accounts.of(stage.snapshot.quotas), stage.snapshot.now
     stage = replace(stage, accounts=accounts)
     pools = [pool for unit in units for pool in unit]

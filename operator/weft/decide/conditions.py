@@ -44,7 +44,7 @@ def arguments_unknown(args: tuple[str, ...], release: EngineRelease) -> tuple[Co
 
 
 def relaxed(spec: PoolSpec) -> tuple[Condition, ...]:
-    """What engine pods may do beyond `restricted`; no condition where that is nothing."""
+    """What engine pods may do beyond the `restricted` Pod Security Standard; no condition where that is nothing."""
     if not spec.pod.relaxations or relaxations_refused(spec) is not None:
         return ()
     message = f"the administrator allows spec.pod.relaxations {', '.join(spec.pod.relaxations)}"
@@ -89,7 +89,7 @@ def slo_met(slo: Slo, observation: PoolObservation | None) -> Condition:
 
 
 def _in_doubt(slo: Slo, observation: PoolObservation) -> tuple[str, ...]:
-    """What to know of the latencies that have targets: of blurred ones only where a target is in the blur."""
+    """What to know about latencies with targets; about coarse ones only where a target lies in the uncertain range."""
     if not observation.caveats:
         return ()
     found: set[str] = set()
@@ -102,7 +102,7 @@ def _in_doubt(slo: Slo, observation: PoolObservation) -> tuple[str, ...]:
 
 
 def _unmeasured(observation: PoolObservation, caveats: tuple[str, ...]) -> Explanation:
-    """Why there are no latencies: the engine does not show them, they cannot be, or nobody asked."""
+    """Why there are no latencies: the engine lacks the metrics, they cannot be measured, or there was no traffic."""
     if observation.missing:
         names = ", ".join(observation.missing)
         return Explanation(Reason.MetricsMissing, f"the engine's metrics lack {names}")

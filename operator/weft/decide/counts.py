@@ -45,9 +45,9 @@ PAIR = 2
 @made_often
 @dataclass(frozen=True, slots=True)
 class Prospect:
-    """A pool with its plan or its problem, the live workload in force, and the lengths seen that it follows.
+    """A pool with its plan or its problem, the live workload in force, and the measured lengths that it follows.
 
-    `vanished` is since when the GPUs under it are out of sight, of one whose shape would change for that.
+    `vanished` is since when the GPUs under its replicas are out of sight, if its shape would change because of that.
     """
 
     pool: PoolRecord
@@ -78,7 +78,7 @@ def prospects(
 
 
 def _unless(vanished: Vanished | None, prospect: Prospect) -> Prospect:
-    """The prospect, without its plan while what it runs on is out of sight."""
+    """The prospect, without its plan while the GPUs under its replicas are out of sight."""
     if vanished is None:
         return prospect
     planned = prospect.planned if vanished.why is None else None
@@ -138,7 +138,7 @@ def count(
 
 
 def _told_of_the_network(requests: list[ScaleRequest], known: Sequence[Prospect]) -> list[ScaleRequest]:
-    """The same, where KV transfers are what requests of the split wait for: either half may be the one that tells."""
+    """The questions, told where KV transfers are what requests of the split wait for; either half may measure that."""
     slos = [each.planned.spec.slo for each in known if each.planned is not None]
     told = [network_bound(each.role, slo, each.observation) for each, slo in zip(requests, slos, strict=True)]
     if all(each.status != TRUE for each in told):
@@ -172,9 +172,9 @@ def _request(planned: Planned, snapshot: Snapshot, share: Share | None) -> Scale
 
 
 def _in_its_replicas(planned: Planned, current: int, memory: ScaleMemory | None) -> tuple[int, ScaleMemory | None]:
-    """The count and the last window, in replicas of the new shape of a pool that goes by what they serve.
+    """The count and the last window converted by capacity into replicas of the new shape, for pools weighed by that.
 
-    As many would be far too many, or too few. Not where `maxStep` says by how many a count may change.
+    The same number would be far too many, or too few. Not where `maxStep` says by how many a count may change.
     """
     before, now = planned.pool.status.plan, planned.plan
     if before is None or before.shape == now.shape or planned.spec.scaling.max_step is not None:
@@ -193,7 +193,7 @@ def _times(samples: tuple[tuple[float, int], ...], ratio: float) -> tuple[tuple[
 
 
 def _of_these_lengths(memory: ScaleMemory | None, declared: Workload) -> ScaleMemory | None:
-    """The memory without what margins cost, where the lengths that work is counted in were edited."""
+    """The memory without learnt margins, where the token lengths that work is counted in were edited."""
     if memory is None or memory.forecast is None or memory.declared is None or memory.declared is declared:
         return memory
     return memory if memory.declared == declared else changed(memory, forecast=without_costs(memory.forecast))

@@ -49,7 +49,7 @@ class Turn:
 
     @property
     def name(self) -> str:
-        """The pool, as messages name it."""
+        """The name of the pool in messages."""
         return f"{self.planned.pool.key.namespace}/{self.planned.pool.key.name}"
 
     @property
@@ -94,10 +94,10 @@ class Leaving:
 @made_often
 @dataclass(frozen=True, slots=True)
 class OwnMoves:
-    """What moves of replicas have to do with one pool.
+    """The moves of replicas that concern one pool.
 
-    `told` are those that its replicas make for other pools, as the status says so far. `awaited` is said of those that
-    others make for it, which open the nodes `opening`.
+    `told` are the moves that its replicas make for other pools, as its status lists them. `awaited` explains the moves
+    that others make for it, which free the nodes `opening`.
     """
 
     told: tuple[Relocation, ...] = ()
@@ -108,7 +108,7 @@ class OwnMoves:
 @made_often
 @dataclass(frozen=True, slots=True)
 class Swap:
-    """An outlier that gets its successor by this pass, or `no_room`: it would, and there is no room for one."""
+    """The outlier whose successor this pass places; `no_room` says that it was due and there is no room for one."""
 
     replaced: Outlier | None = None
     no_room: bool = False
@@ -117,10 +117,10 @@ class Swap:
 @made_often
 @dataclass(frozen=True, slots=True)
 class Later:
-    """What the next pass shall know, and when it has to come at the latest.
+    """What the next pass has to know, and when it has to come at the latest.
 
-    `took` is when the pool last waited for what lower pools give up, and `counted_in_seconds` how long it waits until
-    quotas count that. `waits` is of a rollout that waits.
+    `took` is when the pool last waited for what lower pools give up (epoch seconds), `counted_in_seconds` how long
+    until quotas count that. `waits` is set for a rollout that waits.
     """
 
     took: float | None = None
@@ -131,10 +131,10 @@ class Later:
 @made_often
 @dataclass(frozen=True, slots=True)
 class Why:
-    """What is told beside what `growth` refuses.
+    """What is told in addition to the refusal in `growth`.
 
-    `preempted` says which replica goes for a pool of higher priority, `remarks` stand beside where the replicas are,
-    and `events` happen in this pass alone.
+    `preempted` says which replica goes for a pool of higher priority, `remarks` are added to the message of `Placed`,
+    and `events` belong to this pass alone.
     """
 
     preempted: Explanation | None = None
@@ -147,9 +147,9 @@ STAYS, NO_MOVES, NO_SWAP, NOTHING_LATER, NOTHING_TO_SAY = Leaving(), OwnMoves(),
 
 @dataclass(slots=True)
 class Course:
-    """A turn under way. What was asked, and is there, is in `turn`; the rest is what is decided, and why.
+    """A turn under way: `turn` is its input, and everything else is what was decided so far, and why.
 
-    Each value is put in place by one step, and replaced by steps that come after it.
+    Each value is set by one step of the pass, and replaced by steps that come after it.
     """
 
     turn: Turn
@@ -163,7 +163,7 @@ class Course:
 
     @property
     def have(self) -> int:
-        """Replicas that stay, and that come in this pass."""
+        """Replicas that stay or are added in this pass."""
         return self.growth.have
 
     @property

@@ -23,9 +23,9 @@ NO_START_SECONDS = 120.0
 
 
 def displacement(replica: AssignedReplica, fabric: Fabric, *, waits_for_a_node: bool = False) -> Explanation | None:
-    """Why a replica has to move though nothing ended: what is said of the first of its nodes that goes, or is away.
+    """Why a replica has to move though nothing ended: the reason of the first of its nodes that goes or is not ready.
 
-    Of one that serves and `waits_for_a_node`, which was gone, no node has to answer as yet.
+    For a replica that serves and `waits_for_a_node` that was gone, nodes that are not ready do not count.
     """
     nodes, silence = fabric.nodes(), _nothing if waits_for_a_node else _silence
     found = (nodes[name].leaving or silence(nodes[name]) for name in replica.nodes if name in nodes)
@@ -35,31 +35,31 @@ def displacement(replica: AssignedReplica, fabric: Fabric, *, waits_for_a_node: 
 def is_urgent(replica: AssignedReplica, fabric: Fabric, drain_seconds: float, now: float) -> bool:
     """Whether one of its nodes goes before a successor could serve, or so soon that requests need the time to finish.
 
-    Of a notice that nobody dates it counts how long it is in all.
+    A notice without a begin counts with its full length.
     """
     enough = max(drain_seconds, NO_START_SECONDS)
     return any(notice.left(now) <= enough for notice in _notices(replica, fabric))
 
 
 def serves_seconds(replica: AssignedReplica, fabric: Fabric, needed_seconds: float, now: float) -> float:
-    """For how long it may yet take requests that need so long to be over.
+    """Seconds for which a replica may still take requests that need `needed_seconds` to finish.
 
-    0 where nobody tells since when one of its nodes goes: the time may be over already.
+    0 where a notice on one of its nodes has no begin: the time may be over already.
     """
     left = (0.0 if each.began is None else each.left(now) for each in _notices(replica, fabric))
     return max(0.0, min(left, default=0.0) - needed_seconds)
 
 
 def noticed_at(replicas: Iterable[AssignedReplica], fabric: Fabric) -> float:
-    """When the first of their nodes was known to go, as far as anybody tells; epoch seconds."""
+    """Epoch seconds of the earliest known notice on a node of these replicas; infinite where none has a begin."""
     notices = (each for replica in replicas for each in _notices(replica, fabric))
     return min((each.began for each in notices if each.began is not None), default=inf)
 
 
 def over_seconds(turn: Turn) -> float:
-    """From a replica's leaving its front until the requests that it takes are usually over, and its engine has ended.
+    """Seconds from a replica leaving its front until its requests are usually over and its engine has ended.
 
-    A request takes what is measured, else what is predicted, on average; no longer than it may.
+    A request takes its measured mean, or else the predicted one, and at most the drain timeout.
     """
     planned, seen, outputs = turn.planned, turn.observation, 0.0
     expected, workload = planned.plan.prediction, turn.memory.workload or planned.spec.workload
@@ -78,10 +78,10 @@ def _notices(replica: AssignedReplica, fabric: Fabric) -> Iterator[Notice]:
 
 
 def _nothing(_: FabricNode) -> None:
-    """What is said of a node that is waited for."""
+    """No reason to leave a node that is waited for."""
 
 
 def _silence(node: FabricNode) -> Explanation | None:
-    """A node that is not ready may come back, and may not; other reasons against new pods leave the old ones be."""
+    """Why to leave a node that is not ready, as it may not come back; other reasons only keep new pods away."""
     silent = node.unusable is not None and node.unusable.reason is Reason.NodeNotReady
     return node.unusable if silent else None

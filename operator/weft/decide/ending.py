@@ -32,9 +32,9 @@ _BY_OTHERS = {137: "SIGKILL", 143: "SIGTERM"}  # no process does that to itself,
 def explain_end(
     pods: Sequence[PodRecord], read_failure: ReadFailure, *, of_several: bool
 ) -> tuple[PodRecord, Explanation]:
-    """The most telling of the pods that ended: an image that cannot be pulled, an engine's own line, then silence.
+    """Why the most telling of the ended pods ended: an image that cannot be pulled, an engine's own line, then silence.
 
-    It is named where it is one `of_several` of its replica.
+    The pod is named where it is one `of_several` of its replica.
     """
     said = [(pod, _named(pod, _explain(pod, read_failure), of_several=of_several)) for pod in pods]
     order = (Reason.ImageUnavailable, Reason.EngineFailed, Reason.EngineCoreDied, Reason.EngineFailedSilently)

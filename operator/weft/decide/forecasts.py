@@ -52,7 +52,7 @@ def keep_forecasts(outcomes: Iterable[Outcome], snapshot: Snapshot) -> list[Outc
 
 
 def _has_learnt(uid: str, state: ForecastState, snapshot: Snapshot) -> bool:
-    """Whether it did in this pass, which is so once in a bin of time."""
+    """Whether the forecast of a pool learnt in this pass, as it does once in each bin of time."""
     memory = snapshot.memory.get(uid)
     return memory is None or memory.forecast is None or memory.forecast.latest != state.latest
 
@@ -67,7 +67,7 @@ def start_up_now(status: PoolStatus, estimated: StartUp, now: float) -> StartUp:
 
 
 def _is_first_start(told: StartUp | None, state: ForecastState) -> bool:
-    """Whether a start was measured of a pool whose status tells an estimate, which is in use no more."""
+    """Whether a start was measured while the status still tells an estimate, which is no longer used."""
     return state.startup_seconds is not None and told is not None and told.measured is None
 
 
@@ -79,7 +79,7 @@ def _with_measured(start_up: StartUp, state: ForecastState) -> StartUp:
 
 
 def _kept(outcome: Outcome, state: ForecastState, now: float) -> Outcome:
-    """With the time that starts took as the forecast has it: both are written together."""
+    """The outcome with the forecast and the measured start times in its status: both are written together."""
     decision = outcome.decision
     told = decision.status.start_up
     start_up = None if told is None else _with_measured(told, state)

@@ -39,7 +39,7 @@ def as_it_stays(
 
 
 def why_none_comes(answer: ScaleAnswer) -> str:
-    """What is short: the budget of this pool, or that of the other half."""
+    """Why none comes: the budget of this pool, or that of the other half, is short."""
     short = answer.shortfall
     return short.message if short else "none comes while maxGPUs pays for no replica of the other half's new shape"
 

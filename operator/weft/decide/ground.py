@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """What replicas take up: what is free, what quotas leave, and when that is, in epoch seconds."""
+    """What a pass gives out: free places (`free`) and what quotas leave (`accounts`); `now` is in epoch seconds."""
 
     free: FreeMap
     accounts: Accounts

@@ -60,7 +60,7 @@ class Growth:
 
     @property
     def lacks_room(self) -> bool:
-        """Whether it is the fabric that has no room for more, no budget, and nobody makes it."""
+        """Whether the fabric (and not a budget) has no room for more, and nobody makes room."""
         return self.refusal is not None and self.refusal.reason not in _OTHERWISE_REFUSED
 
     @property
@@ -70,7 +70,7 @@ class Growth:
 
     @property
     def have(self) -> int:
-        """Replicas that stay, and that come in this pass."""
+        """Replicas that stay or are added in this pass."""
         return len(self.kept) - self.lasting + len(self.added)
 
     @property
@@ -88,7 +88,7 @@ class Growth:
         return free.vacated(holder_name(self.planned.pool))
 
     def add(self, assignment: Assignment) -> None:
-        """One replica more, which quotas pay for."""
+        """Add one replica, and charge it to the quotas."""
         self.added.append(assignment)
         self.accounts.pay(self.planned)
 
@@ -149,7 +149,7 @@ def add_one(growth: Growth, unit: Sequence[Growth], free: FreeMap, now: float, *
 
 
 def explain_again(growths: Sequence[Growth], free: FreeMap) -> None:
-    """Say the refusals anew once everybody is placed: the next pass will see the fabric as it is then."""
+    """Restate the refusals once everybody is placed: the next pass will see the fabric as it is then."""
     for growth in growths:
         if growth.lacks_room and growth.waits_for is None and growth.asked is None:
             found = _try(growth, growth.planned.spec.placement, free, ALONE)
@@ -192,7 +192,7 @@ def _place_one(growth: Growth, unit: Sequence[Growth], free: FreeMap, now: float
 
 
 def _hand_over_one(growth: Growth, asked: Handover | Explanation, free: FreeMap, now: float) -> None:
-    """Nothing is promised: what its pods hold counts once they are bound, as anyone's."""
+    """Add a replica without promising it GPUs: what its pods hold counts once they are bound, as for anyone's pods."""
     if isinstance(asked, Explanation):
         growth.refusal = asked
     else:
@@ -200,14 +200,14 @@ def _hand_over_one(growth: Growth, asked: Handover | Explanation, free: FreeMap,
 
 
 def _paid_together(growth: Growth, unit: Sequence[Growth]) -> list[Planned]:
-    """One replica, and the first of the other half beside the first of this one."""
+    """The pools that pay for a replica together: this one; for its first replica, every half that has none."""
     if not growth.is_empty:
         return [growth.planned]
     return [each.planned for each in unit if each.is_empty]
 
 
 def place(growth: Growth, free: FreeMap, neighbours: Neighbours, *, tells: bool = True) -> Slot | Refusal:
-    """What is free; else what the pool's own leaving pods still hold, and for a replacement the spares.
+    """A slot for one replica: on free GPUs; else on what the pool's leaving pods hold, and for a replacement on spares.
 
     Pods in a place that is still held wait behind their gates until it is free. `tells` is as in `find_slot`.
     """
@@ -301,7 +301,7 @@ def _suppose_taken(slot: Slot, planned: Planned, free: FreeMap) -> None:
 def assign(growth: Growth, nodes: tuple[str, ...], fabric: Fabric, now: float) -> Assignment:
     """The pool's next replica, on these nodes, with a ComputeDomain where its pods share memory over NVLink.
 
-    That is one of its own, or the one of all replicas of its pair where these hand each other KV over NVLink.
+    The ComputeDomain is its own, or the one of all replicas of its pair where these hand each other KV over NVLink.
     """
     replica, gpus, spec = growth.next_replica, growth.planned.plan.shape.gpus_per_pod, growth.planned.spec
     growth.next_replica += 1

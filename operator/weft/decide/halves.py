@@ -75,7 +75,7 @@ def _beside_what_is_expected(observed: Observed | None, sender: ReplicaModel | N
 
 
 def _conditions(split: SplitRecord, pair: Pair | Unpaired, halves: list[PoolDecision | None]) -> tuple[Condition, ...]:
-    """The worse of both halves, by its name; a split without children yet is planned or not."""
+    """Each condition of the half where it is worse, which is named; without children yet, whether there is a plan."""
     present = [(role, half) for role, half in zip(HALVES, halves, strict=True) if half is not None]
     if isinstance(pair, Unpaired):
         nothing = Explanation(Reason.NothingToPlace, "there is no valid plan")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def handed_over(planned: Planned, fabric: Fabric, queueing: Queueing | None) -> Handover | Explanation | None:
     """What a new replica asks of the pool's scheduler, or why it cannot; None where Weft picks the nodes.
 
-    Room is none of its questions: what does not fit now waits in the queue.
+    Whether there is room does not matter here: what does not fit now waits in the queue.
     """
     placement, shape = planned.spec.placement, planned.plan.shape
     if placement.scheduler is SchedulerName.Default:
@@ -35,7 +35,7 @@ def handed_over(planned: Planned, fabric: Fabric, queueing: Queueing | None) -> 
 
 
 def _nameless(accelerator: str) -> Explanation:
-    """Where only a driver names the accelerator, nothing would keep pods off another one."""
+    """Why it cannot where no node label names the accelerator: nothing would keep pods off nodes with another one."""
     fix = f"kubectl label node NAME {PRODUCT_LABELS[0]}={accelerator}"
     message = f"no node label names {accelerator}, by which another scheduler could choose its nodes: run {fix}"
     return Explanation(Reason.AcceleratorUnknown, message)

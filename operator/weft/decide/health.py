@@ -66,13 +66,13 @@ class AssignedReplica:
 
     @property
     def unscheduled(self) -> tuple[PodRecord, ...]:
-        """Pods that nothing holds and nobody has bound; how long others let a pod queue is no failure."""
+        """Pods that were released and are not bound, unless another scheduler queues them, for however long."""
         queued = self.assignment.handover is not None
         return tuple(pod for pod in self.pods if pod.unscheduled and not (queued and pod.queued))
 
     @property
     def ahead(self) -> tuple[PodRecord, ...]:
-        """Pods whose gates fell while those of others stand."""
+        """Pods that were released while others of the replica are still gated."""
         free = tuple(pod for pod in self.pods if not pod.gated)
         return free if len(free) < len(self.pods) else ()
 
@@ -93,7 +93,7 @@ class AssignedReplica:
 
     @property
     def unbound_nodes(self) -> tuple[str, ...]:
-        """Those of Weft's choice on which none of its pods sits yet."""
+        """Nodes that Weft chose for the replica and on which none of its pods is bound yet."""
         bound = self.bound
         return tuple(node for rank, node in enumerate(self.assignment.nodes) if rank not in bound)
 
@@ -134,11 +134,11 @@ class Surroundings:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """A replica is gone. `counts` says whether it was a failure of its own, which the next attempt waits for.
+    """The loss of a replica. `counts` says whether it counts as a failure, after which the next attempt waits.
 
     `suspects` are the nodes to which the scheduler did not bind its pods, or on which the first of them ended that did
-    not start well: it may be the node. One that `may_come_back` runs on for all that anybody knows, and serves again
-    once its node answers.
+    not start well: it may be the node. One that `may_come_back` may still be running, and serves again once its
+    node answers.
     """
 
     assignment: Assignment
@@ -263,7 +263,7 @@ def nobody_schedules_it(replica: AssignedReplica, around: Surroundings) -> Loss 
 
 
 def released_at(pod: PodRecord) -> float:
-    """When the pod lost its last gate, as far as anybody knows."""
+    """When the pod lost its last gate, as far as that is known (epoch seconds)."""
     return pod.released if pod.released is not None else pod.created
 
 
@@ -272,7 +272,10 @@ def _stopped_answering(replica: AssignedReplica, node: str) -> Loss:
 
 
 def _taken_away(replica: AssignedReplica, around: Surroundings, what: str, reason: Reason = Reason.PodDeleted) -> Loss:
-    """No fault of the replica, but it counts when it comes so soon that it might go on like that."""
+    """The loss of a replica that somebody took away: not its fault, but it counts if the replica is young.
+
+    Otherwise whoever takes replicas away at once would be answered by new ones without end.
+    """
     young = around.now - replica.assignment.since < YOUNG_SECONDS
     return replace(_no_fault(replica, reason, what), counts=young)
 

@@ -109,7 +109,7 @@ def _smaller(turns: Sequence[Turn], free: FreeMap) -> Iterator[tuple[Wish | None
 
 
 def kept_for_want_of_room(turns: Sequence[Turn], ground: Ground, replan: Replan) -> Sequence[Turn]:
-    """The turns in their earlier shapes, where these run or wait to and the planned ones have no place; else as given."""
+    """The turns in their earlier shapes, if these run or wait to and the planned ones have no place; else as given."""
     if not any(map(_may_run_again, turns)) or _is_handed_over(turns):
         return turns
     if new_shapes_fit(turns, ground.free, _given_up(turns, ground.free)):

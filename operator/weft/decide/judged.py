@@ -16,12 +16,12 @@ _TPOT = "tpot"
 
 
 def targets_of(role: Role, slo: Slo) -> Slo:
-    """Those that a replica of that role can miss."""
+    """The targets that a replica of this role can miss: all, but for prefill only those of TTFT."""
     return replace(slo, tpot=()) if role is Role.Prefill and slo.tpot else slo
 
 
 def seen_of(role: Role, seen: PoolObservation | None) -> PoolObservation | None:
-    """What is measured that means something: engines count 0 s a token where one token is all there is."""
+    """The measurements that mean something: of prefill none of TPOT, as engines count 0 s where one token is all."""
     if seen is None or role is not Role.Prefill:
         return seen
     return changed(

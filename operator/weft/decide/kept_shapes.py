@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from weft.domain.spec import PoolSpec
     from weft.domain.status import LeftShape
 
-# A new shape costs a start of every replica: what has one does not change it again within this time to save GPUs.
+# A new shape costs a start of every replica, so a pool does not change again within this time only to save GPUs.
 SHAPE_STAYS_SECONDS = 3600.0
 
 

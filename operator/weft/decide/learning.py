@@ -62,7 +62,7 @@ class Fleet:
     sound: Standing | None = None
 
     def look(self, observation: PoolObservation | None, memory: ScaleMemory | None, now: float) -> calibrating.Look:
-        """This fleet as calibration sees it: what is worse for reasons of its own is no fault of the model."""
+        """The fleet as calibration sees it, without replicas that do worse for a reason the model cannot know."""
         bound = network_bound(self.spec.role, self.spec.slo, observation)
         return calibrating.Look(
             subject=self.subject,

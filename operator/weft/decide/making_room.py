@@ -37,7 +37,7 @@ class Purse:
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> Purse:
-        """What this hour leaves, and this moment, which may be decided twice."""
+        """What the moves of this hour, and those begun at this very moment (which may be decided twice), leave."""
         budget, moves = snapshot.budget, [each for pool in snapshot.pools for each in pool.status.moves]
         if budget is None:
             return cls(0, "")
@@ -75,7 +75,7 @@ def make_room(courses: Sequence[Course], free: FreeMap, purse: Purse, now: float
 
 
 def _moves_for(required: Requirements, movable: Sequence[Movable], free: FreeMap, most: int) -> Repacking | None:
-    """At least one move, or None."""
+    """The moves that open a place, at least one; None where there are none within `most`."""
     found = repack(required, movable, free, most) if most > 0 else None
     return found if found is not None and found.moves else None
 
@@ -87,7 +87,7 @@ def _may_be_helped(course: Course) -> bool:
 
 
 def _stays(course: Course) -> bool:
-    """Whether it neither moves nor is moved for: its rack is chosen when the first of its replicas is placed."""
+    """Whether a pool neither moves nor is moved for: its rack is chosen when the first of its replicas is placed."""
     return over_nvlink(course.growth.planned.spec)
 
 

@@ -41,7 +41,7 @@ class Mover:
 
     @property
     def key(self) -> tuple[str, int]:
-        """UID of its pool, and its replica."""
+        """The UID of its pool, and the replica's id."""
         return self.turn.planned.pool.key.uid, self.replica
 
 
@@ -59,7 +59,7 @@ class Moves:
     opening: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def bind(self, turn: Turn) -> bool:
-        """Whether a pool makes room, gets some or has some kept for it."""
+        """Whether a pool makes room for another, waits for room, or has room kept for it."""
         uid = turn.planned.pool.key.uid
         return bool(turn.planned.pool.status.moves) or uid in self.kept or uid in self.awaited
 
@@ -73,7 +73,7 @@ class Moves:
 
 
 def moves_under_way(turns: Sequence[Turn], free: FreeMap) -> Moves:
-    """Those that still open a slot for a pool that lacks replicas. What they need is reserved in `free`."""
+    """The moves that still open a slot for a pool that lacks replicas; what they need is reserved in `free`."""
     moves = Moves()
     movers = _movers(turns, free.fabric)
     for turn in turns:
@@ -88,14 +88,17 @@ def moves_under_way(turns: Sequence[Turn], free: FreeMap) -> Moves:
 
 
 def _still_opened(turn: Turn, leaving: Sequence[Mover], free: FreeMap) -> Repacking | None:
-    """None, too, where it is not known which nodes: then the move is decided anew."""
+    """What the moves still open for the pool; None where that is no slot, or its nodes are not known.
+
+    In the latter case the move is decided anew.
+    """
     replaced = {each.movable.owner for each in leaving if each.drains or _has_successor(each, leaving, free)}
     slot = Slot(turn.planned.pool.status.opening)
     return still_opens((required_of(turn), slot), [each.movable for each in leaving], replaced, free)
 
 
 def required_of(turn: Turn) -> Requirements:
-    """What one more replica of the pool asks for."""
+    """What one more replica of the pool requires of its place."""
     planned = turn.planned
     return Requirements(planned.plan.shape, planned.spec.placement, pod_needs(planned.spec, planned.plan.shape))
 
@@ -136,7 +139,7 @@ def _movers(turns: Sequence[Turn], fabric: Fabric) -> dict[str, list[Mover]]:
 
 
 def _mover(turn: Turn, relocation: Relocation, required: Requirements, fabric: Fabric) -> Mover | None:
-    """None once nothing of it is left, or where a rollout replaces it anyway."""
+    """The mover of a told move; None once nothing of it is left, or where a rollout replaces it anyway."""
     replica, revision = relocation.replica, turn.planned.revision
     there = [each.assignment for each in turn.survivors.replicas if each.assignment.replica == replica]
     pods = [(pod.node, pod.identity) for pod in turn.left if pod.holds_devices]
@@ -197,7 +200,7 @@ def _bind(moves: Moves, turn: Turn, movers: Sequence[Mover], opened: Repacking, 
 
 
 def still_told(turn: Turn, moves: Moves, now: float) -> Iterator[Relocation]:
-    """What the status goes on saying: moves of the last hour, and those that are under way."""
+    """The moves that the status keeps: those of the last hour, and those that are under way."""
     uid = turn.planned.pool.key.uid
     for relocation in turn.planned.pool.status.moves:
         if relocation.is_recent(now) or (uid, relocation.replica) in moves.leaving:

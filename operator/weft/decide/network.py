@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 UNSATURATED_KV = 0.8
 # Transfers dominate when they make up this part of what is looked at.
 DOMINANT = 0.5
-# A percentile that is so many times the median tells of some requests that wait for something others do not.
+# A percentile this many times the median shows that some requests wait for something that others do not.
 WIDE = 2.0
 _MEDIAN = 50
 
@@ -49,15 +49,15 @@ def network_bound(role: Role, slo: Slo, observation: PoolObservation | None) -> 
 
 
 def _missed(slo: Slo, observation: PoolObservation) -> list[Missed]:
-    """Targets for the first token that are not met."""
+    """The TTFT targets that are missed."""
     measured = ((percentile, target, read_percentile(observation.ttft, percentile)) for percentile, target in slo.ttft)
     return [(each, target, seconds) for each, target, seconds in measured if seconds is not None and seconds > target]
 
 
 def _is_saturated(role: Role, observation: PoolObservation) -> bool:
-    """Whether engines have no room: those who run hold the memory, or decode has more waiting for seats than for KV.
+    """Whether engines have no room: running requests fill KV memory, or decode has more waiting to run than for KV.
 
-    Where KV under way fills the memory, in decode or because nobody fetches it from prefill, others wait for that.
+    KV in transfer does not count: where it fills the memory (in decode, or unfetched in prefill) requests wait for it.
     """
     if kv_in_use(observation) >= UNSATURATED_KV:
         return True
@@ -69,15 +69,15 @@ def _is_saturated(role: Role, observation: PoolObservation) -> bool:
 
 
 def kv_under_way_fills_the_memory(observation: PoolObservation, _: list[Missed]) -> bool:
-    """And yet not those who run."""
+    """Whether KV in transfer fills the memory, while running requests do not."""
     fills_memory = (observation.waiting_for_kv or 0.0) > (observation.running or 0.0)
     return fills_memory and (observation.kv_usage or 0.0) >= UNSATURATED_KV
 
 
 def transfers_take_most_of_it(observation: PoolObservation, missed: list[Missed]) -> bool:
-    """On average: most of what TTFT is above its target, or of all of TTFT.
+    """Whether the mean transfer takes most of the excess of TTFT over its target, or of the mean TTFT if that is less.
 
-    A percentile of a queue that grows is far above its mean.
+    The mean is a bound because a percentile of a growing queue is far above its mean.
     """
     excess = max(reached - target for _, target, reached in missed)
     late = excess if observation.ttft_mean is None else min(excess, observation.ttft_mean)
@@ -85,9 +85,9 @@ def transfers_take_most_of_it(observation: PoolObservation, missed: list[Missed]
 
 
 def slow_transfers_are_its_tail(observation: PoolObservation, missed: list[Missed]) -> bool:
-    """Whether a percentile that is missed is far from the median, and transfers are apart by most of that.
+    """Whether a missed percentile of TTFT is far above the median, and slow transfers explain most of that.
 
-    Long prompts widen it, too, and their transfers by far less.
+    Long prompts widen TTFT, too, but the spread of transfers by far less.
     """
     median, usual = (read_percentile(each, _MEDIAN) for each in (observation.ttft, observation.transfers))
     if median is None or usual is None:
@@ -101,9 +101,9 @@ def slow_transfers_are_its_tail(observation: PoolObservation, missed: list[Misse
 
 
 def requests_line_up_before_them(observation: PoolObservation, missed: list[Missed]) -> bool:
-    """Whether requests wait for their KV, in line before its transfer too, for most of what TTFT is above its target.
+    """Whether waiting for KV, also in the queue before the transfer, takes most of the excess of TTFT over its target.
 
-    By Little's law, waiting requests over requests a second. Where the memory has no room they may wait for that.
+    By Little's law the wait is waiting requests / requests per second. False where memory is full: they may await that.
     """
     for_kv, rate = observation.waiting_for_kv, observation.requests_per_second
     if not is_sane(for_kv) or not rate or (observation.kv_usage or 0.0) >= UNSATURATED_KV:

@@ -38,7 +38,7 @@ def in_order(pools: Iterable[PoolRecord], splits: Iterable[SplitRecord]) -> tupl
 
 
 def priority_of(unit: Iterable[PoolRecord]) -> int:
-    """A split stands where the first of its halves would."""
+    """The priority of a unit: of both halves of a split, the higher one."""
     return max([pool.priority for pool in unit])
 
 

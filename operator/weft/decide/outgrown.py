@@ -137,7 +137,7 @@ def _is_bound_by_no_budget(turn: Turn, _: Start) -> bool:
 
 
 def _looks_for_places_itself(turn: Turn, _: Start) -> bool:
-    """No other scheduler places it, and it is bound to no NVLink domain, which was chosen for the shapes of both halves."""
+    """No other scheduler places it, and it has no NVLink domain that was chosen for the shapes of both halves."""
     return turn.asked is None and not turn.planned.spec.placement.nvlink_domain
 
 

@@ -117,7 +117,7 @@ def _pods_of(pool: PoolRecord, snapshot: Snapshot, roll: Roll) -> dict[int, PodO
 
 
 def outlier_that_goes(turn: Turn, present: Sequence[Departure]) -> Outlier | None:
-    """The replica whose successor is there, or on its way; nobody once the others are too few to let it go."""
+    """The outlier whose successor is there or on its way; None while the other replicas are too few to let it go."""
     outliers = turn.memory.outliers
     if outliers is None or outliers.replaced is None:
         return None
@@ -127,14 +127,14 @@ def outlier_that_goes(turn: Turn, present: Sequence[Departure]) -> Outlier | Non
 
 
 def because_it_does_worse(departure: Departure, outlier: Outlier) -> Departure:
-    """The same replica, which leaves once another serves in its place."""
+    """The departure with the outlier's reason to leave, once another serves in its place; unless it has a reason."""
     if departure.displaced is not None:
         return departure
     return replace(departure, displaced=Explanation(outlier.why, f"it {_SAID[outlier.why]}"))
 
 
 def replace_outliers(units: Iterable[Sequence[Course]], free: FreeMap, now: float) -> None:
-    """Place a successor of one such replica a pool, with what everybody else has left free, and say who stays."""
+    """Place a successor of one outlier per pool on what everybody else has left free, and say which slow ones stay."""
     for courses in units:
         for course in courses:
             if course.turn.memory.outliers is not None:
@@ -167,7 +167,7 @@ def _is_settled(course: Course) -> bool:
 
 
 def _what_forbids(turn: Turn) -> str | None:
-    """Why no such replica of the pool is replaced, as its spec says."""
+    """Why the pool's spec lets no outlier be replaced; None where it does."""
     rollout = turn.planned.spec.rollout
     if turn.asked is not None:
         return "its place is for another scheduler to choose"
@@ -203,7 +203,7 @@ def transfers_failing(course: Course, now: float) -> tuple[Condition, ...]:
 
 
 def _all_alike(named: Sequence[Outlier]) -> str:
-    """Where no sibling does better, replacing one of them would help nobody."""
+    """Say who fails to fetch KV where no sibling does better: replacing one of them would help nobody."""
     who = f"replica {named[0].replica} {_SAID[Reason.TransfersFail]}"
     if len(named) > 1:
         listed = ", ".join(str(each.replica) for each in named[:_MOST_NAMED])
@@ -214,7 +214,7 @@ def _all_alike(named: Sequence[Outlier]) -> str:
 
 
 def _why_one_stays(course: Course, now: float) -> Callable[[Outlier], str]:
-    """The words behind what is said of a replica; none where it is its turn soon."""
+    """A function that says in words why an outlier stays; empty where its turn comes soon."""
     outliers, forbids = outliers_after(course, now).outliers or Outliers(now), _what_forbids(course.turn)
     lack, waits = who_lacks_kv(outliers), wait_seconds(outliers, now) > 0
 
@@ -257,6 +257,6 @@ def outliers_after(course: Course, now: float) -> ScaleMemory:
 
 
 def outlier_events(course: Course) -> list[Explanation]:
-    """Replicas that were named just now and are not replaced at once: that is an event of its own."""
+    """Events for outliers that were first named in this pass; one that is replaced at once has an event of its own."""
     news = (each for each in _named(course) if not each.told and each != course.swap.replaced)
     return [Explanation(each.why, _told(each)) for each in news]

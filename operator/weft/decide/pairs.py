@@ -57,7 +57,7 @@ class Pair:
 
     @property
     def release(self) -> EngineRelease:
-        """The same on both sides: a pair keeps to the GPUs of one vendor."""
+        """The engine release, the same for both halves: a pair keeps to the GPUs of one vendor."""
         return self.decode.engine
 
     def plan(self, role: Role) -> Plan:
@@ -85,7 +85,7 @@ def plan_pairs(splits: Iterable[SplitRecord], pools: Iterable[PoolRecord], facts
 
 
 def _pair(split: SplitRecord, children: list[PoolRecord | None], facts: Facts) -> Pair | Unpaired:
-    """What was chosen the last time, as long as nothing has changed that it depends on."""
+    """What the halves of a split run: what was chosen last time, as long as nothing that it depends on has changed."""
     spec, engine = split.spec, split.status.engine
     if spec is None:
         return Unpaired(split.problem or Explanation(Reason.SpecInvalid, "the spec cannot be understood"))
@@ -99,7 +99,7 @@ def _pair(split: SplitRecord, children: list[PoolRecord | None], facts: Facts) -
 
 
 def _spec_of(child: PoolRecord | None, side: PoolSpec) -> PoolSpec:
-    """The child as it is, or as it will be."""
+    """The spec of a child pool, or what it will be while there is none."""
     return child.spec if child is not None and child.spec is not None else side
 
 
@@ -177,7 +177,7 @@ def _chosen(spec: SplitSpec, prefill: ShapeRequest, decode: ShapeRequest, facts:
 def _request(
     child: PoolRecord | None, side: PoolSpec, facts: Facts, kept: EngineRelease | None
 ) -> ShapeRequest | Unpaired:
-    """What one half is chosen from.
+    """The request for the shape of one half; `Unpaired` where it cannot be served.
 
     The split alone says which engine, since a child repeats what was resolved before.
     """

@@ -168,12 +168,12 @@ def plan_pool(
 
 
 def _whoever_scales(spec: PoolSpec) -> PoolSpec:
-    """The spec without the count that somebody else writes: it changes often, and nothing here depends on it."""
+    """The spec without the replica count of External mode: it changes often, and nothing here depends on it."""
     return spec if spec.scaling.replicas is None else changed(spec, scaling=changed(spec.scaling, replicas=None))
 
 
 def _chosen_for(pool_uid: str, asked: Asked, facts: Facts) -> Chosen:
-    """What was chosen the last time, as long as nothing has changed that it depends on."""
+    """What a pool shall run: what was chosen last time, as long as nothing that it depends on has changed."""
     if not facts.supplied(asked.spec.placement):
         return _chosen(asked, facts)  # which says why
     question = asked, facts.supplies_for(asked.spec.placement), facts.catalog
@@ -247,7 +247,7 @@ def planned_as(
 
 
 def _is_alone(accelerator: str, fabric: Fabric) -> bool:
-    """Whether fewer than two NVLink domains have it, so that nothing can spread over them."""
+    """Whether fewer than two NVLink domains have this accelerator, so that nothing can spread over them."""
     found = (domain for domain in fabric.domains if domain.accelerator == accelerator)
     return len(tuple(islice(found, 2))) < 2  # noqa: PLR2004 - a second one
 
@@ -272,7 +272,7 @@ def allows(spec: PoolSpec, shape: Shape) -> bool:
 
 
 def pinned_to(spec: PoolSpec, shape: Shape) -> PoolSpec:
-    """The spec, of which nothing but this shape can come."""
+    """The spec pinned to this shape, its precision and its accelerator."""
     return replace(
         spec,
         shape=ShapePins.of(shape),
@@ -336,7 +336,7 @@ def _capacity_of(question: tuple[Chosen, Workload | None, Catalog]) -> float:
 
 
 def _under_way(request: ShapeRequest, plan: Plan) -> ShapeRequest:
-    """What a plan that runs is asked with: of the request, what its capacity depends on."""
+    """The part of the request that the capacity of a running plan depends on."""
     return what_matters(replace(request, incumbent=None, engine=plan.engine, stays=False))
 
 

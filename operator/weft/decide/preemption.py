@@ -116,9 +116,9 @@ def victims_for(
 
 
 def _for_one(course: Course, candidates: Sequence[Victim], before: Sequence[Victim], free: FreeMap) -> list[Victim]:
-    """Replicas in one NVLink domain whose places make one, none that is not needed; of the lowest pools that can.
+    """The fewest replicas in one NVLink domain whose places make one for the pool, of the lowest pools that can.
 
-    Those `before` go already.
+    Those in `before` are leaving already.
     """
     by_domain: dict[int, list[Victim]] = {}
     for victim in candidates:
@@ -145,7 +145,7 @@ def _gpus(victims: Iterable[Victim]) -> int:
 
 
 def _fewest(victims: Sequence[Victim], course: Course, free: FreeMap) -> list[Victim]:
-    """Those of a domain that have to go, none where all of them are not enough; lower pools before higher ones."""
+    """The victims of one domain that have to go, lower pools first; empty where all of them are not enough."""
     needed = list(victims)
     if places_with(holds_of_all(needed), [course], free) is None:
         return []

@@ -74,7 +74,7 @@ def leaving(
 
 
 def _too_many(replicas: Sequence[Departure], most: int, least_serving: int, free: FreeMap) -> list[Departure]:
-    """Who goes because there are more than that, as far as enough serve without it."""
+    """Replicas that go because there are more than `most`, as far as enough serve without them."""
     rest = [each for each in replicas if not each.lasts]
     found: list[Departure] = []
     for victim in _worth(rest, _shares(rest) - most, free):
@@ -86,14 +86,14 @@ def _too_many(replicas: Sequence[Departure], most: int, least_serving: int, free
 
 
 def a_part_holds_it(replicas: Sequence[Departure], desired: int, limits: Limits) -> bool:
-    """Whether all serve in place, and the part of one that is spare lets none leave, and what is missing none come."""
+    """Whether, without surge, all replicas serve, a part of one or more is spare, and less than one is missing."""
     count = _shares(replicas)
     spare = count - desired + limits.unavailable
     return limits.surge == 0 and count == serving(replicas) and spare > ROUNDING and desired - count < 1 - ROUNDING
 
 
 def _worth(candidates: Sequence[Departure], spare: float, free: FreeMap) -> list[Departure]:
-    """The first to go of them, as many as are spare; those that are worth more are passed over."""
+    """The candidates that go first, worth at most `spare` replicas; those worth more than that are passed over."""
     found: list[Departure] = []
     if spare < ROUNDING or not candidates:
         return found
@@ -113,9 +113,10 @@ def _goes_at_once(each: Departure) -> bool:
 
 
 def keep_the_last(replicas: Sequence[Departure], enough: int, noticed: float) -> list[Departure]:
-    """The same; where all went by a notice, so many serve on with what came since, those first that can for longest.
+    """The replicas; where all are on nodes that go away, so many of them marked to last that `enough` serve.
 
-    `noticed` is when the first of these nodes was known to go: who was there before and serves takes over at once.
+    Those that can serve longest last. `noticed` (epoch seconds) is when the first of these nodes was known to go: a
+    replica from before that which surely serves takes over at once, and none has to last.
     """
     able = [each for each in replicas if each.urgent and each.ready and not each.alone and each.serves_seconds > 0]
     if not able or any(_serves(each) and each.assignment.since < noticed for each in replicas):
@@ -128,7 +129,7 @@ def keep_the_last(replicas: Sequence[Departure], enough: int, noticed: float) ->
 
 
 def without(gone: Sequence[Departure], replicas: Sequence[Departure]) -> list[Departure]:
-    """The others: a replica is known by its id, which takes a fraction of the time that comparing all of it does."""
+    """The replicas that are not in `gone`, compared by id: to compare whole values takes many times as long."""
     ids = {each.assignment.replica for each in gone}
     return [each for each in replicas if each.assignment.replica not in ids]
 
@@ -145,12 +146,12 @@ def arriving(replicas: Sequence[Departure], desired: int, rollout: RolloutSpec) 
 
 
 def has_to_go(each: Departure, rollout: RolloutSpec) -> bool:
-    """A pause keeps what is outdated, but nothing on a node that goes away."""
+    """Whether a replica must leave: a paused rollout keeps outdated ones, but none on a node that goes away."""
     return each.displaced is not None or (each.outdated and not rollout.paused)
 
 
 def serving(replicas: Iterable[Departure]) -> float:
-    """How many surely do, in replicas of the planned shape."""
+    """How many replicas surely serve, in units of the planned shape."""
     return sum(map(_served_by, replicas))
 
 

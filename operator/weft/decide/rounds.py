@@ -43,7 +43,7 @@ class Party(Protocol):
 
 
 def in_rounds(parties: Sequence[Party]) -> None:
-    """Let them advance, always the one that has least."""
+    """Let the parties advance one at a time, always the one that has least."""
     queue = [(party.fill, party.cost, index) for index, party in enumerate(parties)]
     heapify(queue)
     while queue:

@@ -71,7 +71,7 @@ def _with_room(turns: Sequence[Turn], start: Start) -> list[Course]:
 
 
 def _without_those_that_leave(turn: Turn, course: Course) -> Turn:
-    """What they serve need not be made up for: the next pass would not know them either."""
+    """The turn without replicas that leave: what they serve need not be matched, nor does the next pass see them."""
     gone = {each.assignment.replica for each in course.leaving.gone}
     left = tuple(each for each in turn.survivors.replicas if each.assignment.replica not in gone)
     return replace(turn, survivors=replace(turn.survivors, replicas=left))
@@ -91,7 +91,7 @@ def set_out_anew(turns: Sequence[Turn], before: Sequence[Course], start: Start) 
 
 
 def _has_its_place_back(each: Departure, turn: Turn, start: Start) -> bool:
-    """Whether it only made way for another shape, of which nothing comes, and nobody took what it was promised."""
+    """Whether a replica left only for another shape, of which none comes, and its promised place is still free."""
     planned = turn.planned
     if each.assignment.revision != planned.revision or not each.assignment.nodes:
         return False
@@ -162,7 +162,7 @@ def _own_moves(turn: Turn, start: Start) -> OwnMoves:
 
 
 def _let_go(present: Sequence[Departure], turn: Turn, start: Start, needed: int) -> tuple[Departure, ...]:
-    """Who leaves now. What they had is given back once, however often their pool sets out."""
+    """The replicas that leave now; what they had is given back once, however often their pool sets out."""
     left = {replica for uid, replica in start.gone if uid == turn.planned.pool.key.uid}
     gone = leaving(present, turn.scale.desired, rollout_of(turn), start.free, needed)
     rest = without(gone, present)

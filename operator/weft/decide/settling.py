@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def as_decided(snapshot: Snapshot, decisions: Decisions) -> Snapshot:
-    """The same moment, with what was decided in the statuses and in what is remembered."""
+    """The snapshot of the same moment, with the decisions in its statuses and its memory."""
     statuses = {each.key.uid: each.status for each in decisions.pools}
     engines = {each.key.uid: each.engine for each in decisions.splits}
     pools = [
@@ -63,19 +63,19 @@ def _lacks_budget(condition: Condition) -> bool:
 
 
 def _counts_otherwise(pool: PoolRecord, decision: PoolDecision) -> bool:
-    """Its count changed, or who of it holds a place."""
+    """Whether the desired count of a pool changed, or which of its replicas hold a place."""
     before, now = pool.status, decision.status
     had, has = ({each.replica for each in status.assignments} for status in (before, now))
     return before.desired_replicas != now.desired_replicas or had != has
 
 
 def _gives_a_place(_: PoolRecord, decision: PoolDecision) -> bool:
-    """To a pool of higher priority, or its room in a quota."""
+    """Whether the pool gives a place, or its room in a quota, to a pool of higher priority."""
     return any(event.reason is Reason.Preempted for event in decision.events)
 
 
 def _begins_to_move(pool: PoolRecord, decision: PoolDecision) -> bool:
-    """One of its replicas makes room from this pass on, also if its move began and was called off at this moment."""
+    """Whether one of its replicas begins to make room in this pass, also if its move was called off at this moment."""
     moves = decision.status.moves
     return bool(moves) and not Counter(moves) <= Counter(pool.status.moves)
 

@@ -84,7 +84,7 @@ def _told(every: Sequence[Course], free: FreeMap, now: float) -> tuple[Outcome, 
 
 
 def _moves(units: Sequence[Sequence[Turn]], free: FreeMap, replan: Replan) -> Moves:
-    """Those under way, by the shapes for which they began."""
+    """The moves that are under way, judged by the shapes for which they began."""
     movers = [turn for turns in units for turn in turns if turn.planned.pool.status.moves]
     if not movers:
         return Moves()
@@ -133,7 +133,7 @@ def _look_beside_first_ones(without: Sequence[_Rising], served: Sequence[_Rising
 
 @dataclass(slots=True)
 class _Rising:
-    """One unit that takes turns at what is free, before its first in the shapes that are `fitting`, if there are."""
+    """One unit that takes turns at what is free; before its first turn it changes to the `fitting` shapes, if any."""
 
     together: list[Course]
     start: Start

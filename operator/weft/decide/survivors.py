@@ -139,18 +139,18 @@ class Roll:
         return tuple(self._surrounded(pool, each) for each in found.replicas)
 
     def are_sound(self, pool: PoolRecord) -> bool:
-        """Whether all its replicas run, on nodes that are there and answer."""
+        """Whether all replicas of a pool run as they should, on nodes that exist and answer."""
         found = self.standing(pool)
         return found.sound and self.silent.isdisjoint(found.nodes) and self.nodes.keys() >= found.nodes
 
     def is_sound(self, pool: PoolRecord, replica: AssignedReplica) -> bool:
-        """The same of one replica, while others start or leave."""
+        """Whether one replica runs as it should, on nodes that exist and answer, while others may start or leave."""
         names = frozenset(replica.nodes)
         are_there = self.silent.isdisjoint(names) and self.nodes.keys() >= names
         return replica.assignment.replica in self.standing(pool).firm and are_there
 
     def are_reached(self, pools: Iterable[PoolRecord]) -> bool:
-        """Whether no node of theirs is silent."""
+        """Whether no node with replicas of these pools is silent."""
         return all(self.silent.isdisjoint(self.standing(pool).nodes) for pool in pools)
 
     def _surrounded(self, pool: PoolRecord, replica: AssignedReplica) -> AssignedReplica:

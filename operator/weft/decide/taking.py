@@ -22,9 +22,9 @@ LOOKED_AT = 3  # pools that lack something and are looked at in one pass, so tha
 
 
 def may_take(needed: Sequence[Course], first: Course, waited_since: float) -> bool:
-    """Whether these may take from lower pools what the `first` to lack it needs.
+    """Whether the pools `needed` may take from lower pools what the `first` to lack it needs.
 
-    Who has waited for it since then needs it as long as it wants it, or it would go back and forth with its traffic.
+    A pool that has waited since `waited_since` needs it as long as it wants it: its need may come and go with traffic.
     """
     return _preempt(needed) and (_has_waited(first, waited_since) or _is_in_need(first))
 

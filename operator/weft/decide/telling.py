@@ -103,7 +103,7 @@ def _status(course: Course, assignments: tuple[Assignment, ...], places: Places,
 
 
 def _start_up(course: Course, now: float) -> StartUp | None:
-    """What is known of starts; as it was told, while the same is started."""
+    """What a start takes: as the status told it, while its estimates are the same."""
     told, known = course.turn.planned.pool.status.start_up, course.turn.planned.start_up
     if told is not None and (told.image, told.weights, told.engine) == (known.image, known.weights, known.engine):
         return told
@@ -166,7 +166,7 @@ def _until_its_count_follows(course: Course, left: float, now: float) -> float |
 
 
 def _replaced(course: Course, free: FreeMap) -> tuple[Departure, ...]:
-    """Those whose successors this pass places, in the order in which they leave: each is told once.
+    """Replicas whose successors this pass places, in the order in which they leave: each is told once.
 
     Successors that are there already are those beyond what is desired of replicas that stay.
     """
@@ -196,7 +196,7 @@ def _events(course: Course, free: FreeMap) -> tuple[Explanation, ...]:
 
 
 def _last_ones(course: Course) -> list[Explanation]:
-    """Those that leave just now though nobody serves after them, as their nodes go."""
+    """Replicas that leave in this pass because their nodes go, though nobody serves after them."""
     leaves = course.leaving
     if serving(leaves.present) or any(each.lasts for each in leaves.moving) or course.growth.desired < 1:
         return []

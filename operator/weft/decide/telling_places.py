@@ -76,7 +76,7 @@ def _placement(course: Course, free: FreeMap, now: float) -> Explanation:
 
 
 def _others_wait(course: Course, have: int) -> Explanation:
-    """For a drain, or where what serves stays, for a budget that pays for one more."""
+    """What missing replicas wait for: a drain, or where what serves stays, a budget that pays for one more."""
     told = f"{have} of {course.growth.desired} replicas placed"
     if not course.turn.frozen:
         return Explanation(Reason.Draining, f"{told}; others wait for a drain")
@@ -84,7 +84,7 @@ def _others_wait(course: Course, have: int) -> Explanation:
 
 
 def _all_placed(course: Course, free: FreeMap) -> Explanation:
-    """Where all are placed, and who of them is replaced."""
+    """Where all replicas are placed, and which of them is replaced."""
     growth, planned, fabric = course.growth, course.turn.planned, free.fabric
     placed = (*growth.kept, *growth.added)
     homes = _Homes(growth.desired, planned.plan.shape, placed, fabric.ground or fabric.domains)
@@ -137,9 +137,9 @@ def _staying(course: Course) -> list[AssignedReplica]:
 
 
 def _with_who_is_waited_for(explanation: Explanation, course: Course, fabric: Fabric) -> Explanation:
-    """The same, with what the scheduler says while it does not bind a pod of a replica that stays, or who has to go.
+    """The explanation, with the scheduler's words on a pod that it does not bind, or whose leaving pods one waits for.
 
-    Last come who serves though its node is gone, who serves to the end, and who is slower than its siblings and stays.
+    Last come replicas that serve though their node is gone, those that serve to the end, and slow ones that stay.
     """
     staying = [] if course.turn.survivors.standing is not None else _staying(course)  # else every pod runs
     words = (pod.waiting for each in staying for pod in each.pods if pod.waiting)

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 def transport_of(prefill: PoolSpec, sender: ReplicaModel) -> Transport:
-    """For prompts as they are declared: live ones are beside what is measured of them."""
+    """The transport between the halves, with the times for prompts of declared length (mean and p95)."""
     workload = prefill.workload
     times = (handed_over_seconds(sender, tokens) for tokens in (workload.input_tokens, workload.input_tokens_p95))
     return Transport(wire_of(prefill), sent_bytes_per_second(sender), *times)
 
 
 def expected_transfer_seconds(sender: ReplicaModel, observed: Observed | None) -> float | None:
-    """What KV of prompts as they are measured should take; None where nobody measures transfers or prompts."""
+    """Seconds that the KV transfer of a prompt of measured length should take; None where either is not measured."""
     if observed is None or observed.transfer is None or observed.input_tokens is None:
         return None
     return handed_over_seconds(sender, observed.input_tokens)

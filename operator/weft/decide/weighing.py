@@ -111,7 +111,7 @@ def say_what_traffic_holds(courses: Iterable[Course], now: float) -> None:
 
 
 def _why_it_waits(course: Course) -> Why:
-    """What was told before is an event no more."""
+    """What is told with the remark that the rollout waits; an event only if that was not told before."""
     before, told = course.leaving.weighing.waits, _waits(course.growth)
     is_news = before is None or not before.told
     events = (Explanation(Reason.RolloutWaits, told),) if is_news else ()

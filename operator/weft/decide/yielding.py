@@ -64,7 +64,7 @@ def _stands_still(course: Course, *, pair: bool) -> bool:
 
 
 def _spare(unit: Sequence[Course], course: Course, free: FreeMap) -> Iterator[Victim]:
-    """Those of one pool, not ready ones first."""
+    """The replicas of one pool above `minReplicas` (or 1), those that are not ready first."""
     turn, seen = course.turn, course.turn.survivors
     found = [each for each in seen.replicas if not seen.waits_for_a_node(each)]
     spare = len(found) - max(1, turn.planned.spec.scaling.min_replicas)
@@ -100,7 +100,7 @@ def are_in_step(victims: Sequence[Victim]) -> bool:
 
 
 def with_companions(victims: Iterable[Victim], candidates: Sequence[Victim]) -> list[Victim]:
-    """These, and of the other half those that would be left without a counterpart; none where too few of it may go."""
+    """The victims, and replicas of the other half that would lose their counterpart; empty where too few may go."""
     found = list(victims)
     for unit in _splits(found):
         while (half := _half_too_many(unit, found)) is not None:
@@ -133,7 +133,7 @@ def holds_of_all(victims: Iterable[Victim]) -> Iterator[Hold]:
 
 
 def drain(victim: Victim, taker: Turn, what: str, free: FreeMap) -> None:
-    """Let it go, as any replica, and say for whom: it gives its `what`."""
+    """Let the victim leave like any replica, and say to which pool it gives its `what`."""
     course, growth = victim.course, victim.course.growth
     growth.kept.remove(victim.replica.assignment)
     departure = Departure(victim.replica.assignment, victim.replica.ready, outdated=False)
