@@ -18,5 +18,5 @@ _SCHEDULERS: Mapping[SchedulerName, Scheduler] = {SchedulerName.Default: Default
 
 
 def scheduler_for(name: SchedulerName) -> Scheduler:
-    """The adapter of a scheduler."""
+    """The adapter of the scheduler with this name."""
     return _SCHEDULERS[name]

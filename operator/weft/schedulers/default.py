@@ -17,26 +17,26 @@ if TYPE_CHECKING:
 
 
 class Default:
-    """Nothing to ask, and one node to name."""
+    """The adapter of the stock scheduler: nothing is handed over, and each pod names its one node."""
 
     def hand_over(self, ask: Ask) -> None:
-        """Weft picks the nodes itself."""
+        """None: Weft picks the nodes itself."""
         del ask
 
     def marks(self, member: Member) -> Marks:
-        """The node that was promised. A field, not a label: a node may be labelled with the name of another.
+        """Node affinity to the promised node, by field and not by label: a node may carry the label of another's name.
 
-        Beside it the clique for which it was chosen: one that has left it would cut the replica's NVLink.
+        Also the clique for which the node was chosen: a node that has left it would cut the replica's NVLink.
         """
         clique = ((CLIQUE, (member.clique,)),) if member.clique else ()
         return Marks(fields=(("metadata.name", (member.node or "",)),), expressions=clique)
 
     def waits_for(self, handover: Handover, admission: AdmissionRecord | None) -> str:
-        """Nobody stands between the release of a pod and its binding."""
+        """Nothing: nobody else admits a pod between its release and its binding."""
         del handover, admission
         return ""
 
     def taken(self, pods: Sequence[PodRecord], admission: AdmissionRecord | None) -> Taken | None:
-        """Whoever evicts a pod here is somebody else."""
+        """None: this scheduler gives no replica up, and whoever evicts a pod here is somebody else."""
         del pods, admission
         return None

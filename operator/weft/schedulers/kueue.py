@@ -25,21 +25,21 @@ GROUP = "kueue.x-k8s.io"
 QUEUE = f"{GROUP}/queue-name"  # label of a pod: its LocalQueue
 MANAGER = "kueue"  # field manager of what Kueue patches in pods
 TAKEN_AWAY = "TerminationTarget"  # condition of a pod, set just before Kueue deletes it
-# Kueue's own gates, set by us too: a pod that its webhook does not see would run outside of quota and topology.
+# Kueue's own gates, set by Weft too: a pod that Kueue's webhook does not see would run outside quota and topology.
 GATES = (f"{GROUP}/admission", f"{GROUP}/topology")
 # One role for all pods. They ask for the same, and Kueue keeps only pods of one role inside one topology domain; left
 # to itself it counts ports, which only the first pod may have.
 ROLE = "main"
-# Evictions that say nothing about the replica: others came first, or the hardware went.
+# Evictions that are no fault of the replica: others came first, a queue was stopped, or the hardware went.
 NO_FAULT = frozenset({"Preempted", "ClusterQueueStopped", "LocalQueueStopped", "NodeFailures"})
 _EVICTED = "WorkloadEvictedDueTo"  # how reasons on the condition TerminationTarget of a pod begin
 
 
 class Kueue:
-    """Weft decides shape and count, Kueue when and where."""
+    """The adapter of Kueue: Weft decides shape and count, Kueue decides when and where replicas run."""
 
     def hand_over(self, ask: Ask) -> Handover | Explanation:
-        """The queue, the topology level that is the NVLink domain, and the accelerator; or what is missing of these."""
+        """The queue, the topology level inside one NVLink domain, and the accelerator; or which of them is missing."""
         queue = ask.placement.queue
         if ask.queueing is None:
             return Explanation(Reason.NothingToPlace, f"Kueue places it, from LocalQueue {queue}; it was not asked")
@@ -52,10 +52,10 @@ class Kueue:
         return Handover(SchedulerName.Kueue, queue, ask.shape.pods, level, group, product_of(ask.sites))
 
     def marks(self, member: Member) -> Marks:
-        """Everything that Kueue's webhook would write, so that nothing depends on whether it is asked.
+        """Everything that Kueue's webhook would write, so that nothing depends on whether the webhook is called.
 
-        A suspending parent keeps Kueue from putting its finalizer on the pods: those of a group whose members went
-        away are never taken off again unless somebody deletes the Workload. Admission waits for all pods of the group
+        A suspending parent keeps Kueue from putting its finalizer on the pods: once members of a group have gone, Kueue
+        never removes these finalizers unless somebody deletes the Workload. Admission waits for all pods of the group
         (no fast admission): quota for a replica that a ResourceQuota cuts short would serve nobody.
         """
         handover = member.handover
@@ -81,7 +81,7 @@ class Kueue:
         )
 
     def waits_for(self, handover: Handover, admission: AdmissionRecord | None) -> str:
-        """The first condition on the way to running that does not hold."""
+        """The first condition of the Workload on the way to running that does not hold yet, in words."""
         if admission is None:
             return f"LocalQueue {handover.queue} has not taken it up yet"
         for kind, otherwise in (
@@ -94,7 +94,7 @@ class Kueue:
         return "admitted, Kueue lets its pods go"
 
     def taken(self, pods: Sequence[PodRecord], admission: AdmissionRecord | None) -> Taken | None:
-        """An eviction ends pods that run; a Workload that is finished lets no pod go any more."""
+        """Why Kueue took the replica away: it evicted the pods, or the Workload is finished and admits no more pods."""
         said = next((pod.stopped for pod in pods if pod.terminating and pod.stopped is not None), None)
         evicted = _holding(admission, "Evicted")
         if said is None and evicted is not None and not pods:
@@ -121,7 +121,7 @@ def _missing(ask: Ask, queueing: Queueing) -> Iterator[Explanation]:
 
 
 def _topology(handover: Handover) -> Pairs:
-    """One domain for the whole replica; or slices, each in one domain, and all of them as near as there is room."""
+    """Topology annotations: one domain for the whole replica; or for each slice, all as near as there is room."""
     if not handover.level:
         return ()
     if handover.group >= handover.pods:

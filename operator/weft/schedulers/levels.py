@@ -1,8 +1,8 @@
 """Which topology level keeps a replica inside one NVLink domain, and which node label names its accelerator.
 
 Kueue knows no NVLink, only levels of node labels. A level is right when no domain of it reaches into two NVLink
-domains; the outermost such level leaves Kueue the most room. What is compared are nodes, not names of labels, so that
-the clique, a rack label of a cloud or one of the administrator's own serve alike.
+domains; the outermost such level leaves Kueue the most room. Levels are judged by their nodes and not by the names of
+their labels, so the clique, a rack label of a cloud and a label of the administrator's own serve alike.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ def group_of(shape: Shape, rule: DomainRule) -> int:
 
 
 def level_of(ask: Ask, topologies: Sequence[Levels]) -> str | Explanation:
-    """The level for this replica; empty where a pod alone needs none.
+    """The topology level (a node label) for this replica; empty where its pods need not share one.
 
-    An `Explanation` where pods that must share NVLink would not be kept together. Which Topology a queue uses is not
-    ours to read, so a level counts only if it is right in each one that has it.
+    An `Explanation` where pods that must share NVLink would not be kept together. Weft may not read which Topology a
+    queue uses, so a level counts only if it is right in every Topology that has it.
     """
     if ask.shape.pods == 1:
         return HOSTNAME if any(HOSTNAME in levels for levels in topologies) else ""
@@ -48,7 +48,7 @@ def level_of(ask: Ask, topologies: Sequence[Levels]) -> str | Explanation:
 
 
 def product_of(sites: Iterable[Site]) -> tuple[str, tuple[str, ...]] | None:
-    """The label that names the accelerator on most nodes, with all of its values there."""
+    """(Label, values): the label that names the accelerator on most nodes, with all its values; None without nodes."""
     votes = Counter(key for key, _ in (site.product for site in sites))
     if not votes:
         return None
@@ -57,7 +57,7 @@ def product_of(sites: Iterable[Site]) -> tuple[str, tuple[str, ...]] | None:
 
 
 def _outermost(levels: Levels, sites: Sequence[Site], group: int) -> str | None:
-    """The first level no domain of which leaves an NVLink domain, if such a domain has room for the group."""
+    """The outermost level whose domains each lie in one NVLink domain, if one of them has `group` nodes; else None."""
     for depth in range(1, len(levels) + 1):
         domains = _domains(levels[:depth], sites)
         if _lie_in_nvlink(domains) and max(map(len, domains), default=0) >= group:
@@ -71,7 +71,7 @@ def _is_safe(level: str, sites: Sequence[Site], topologies: Sequence[Levels]) ->
 
 
 def _domains(levels: Levels, sites: Sequence[Site]) -> list[list[str]]:
-    """NVLink domains of the nodes of each topology domain. Nodes without all labels are outside of the topology."""
+    """For each topology domain, the NVLink domain of each of its nodes; nodes that lack a label are in none."""
     found: dict[Levels, list[str]] = defaultdict(list)
     for site in sites:
         if all(level in site.labels for level in levels):

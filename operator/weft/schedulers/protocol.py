@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A node that a replica could run on: its NVLink domain, and the label that names its accelerator."""
+    """A node that a replica could run on: its NVLink domain, and the label (key, value) that names its accelerator."""
 
     domain: str
     labels: Mapping[str, str]
@@ -27,7 +27,7 @@ class Site:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A replica that wants nodes. `sites` are all nodes that it may use, free or not."""
+    """A replica that wants nodes. `sites` are all nodes that it may use, free or not; `queueing` None: not asked."""
 
     namespace: str
     shape: Shape
@@ -53,7 +53,10 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """What a pod carries for its scheduler: gates beside ours, and a required term of node affinity as Kubernetes'."""
+    """What a pod carries for its scheduler, in addition to what Weft sets on every pod.
+
+    `gates` are scheduling gates; `fields` and `expressions` are (key, values) of one required node affinity term.
+    """
 
     labels: Pairs = ()
     annotations: Pairs = ()
@@ -72,16 +75,16 @@ class Taken:
 
 
 class Scheduler(Protocol):
-    """All that Weft knows of one scheduler. Every method is a pure function of its arguments."""
+    """The adapter of one scheduler. Every method is a pure function of its arguments."""
 
     def hand_over(self, ask: Ask) -> Handover | Explanation | None:
         """What a new replica asks for, or why it cannot; None where Weft picks the nodes."""
 
     def marks(self, member: Member) -> Marks:
-        """What one pod carries so that this scheduler treats it as decided."""
+        """What one pod carries so that this scheduler does with it what was decided."""
 
     def waits_for(self, handover: Handover, admission: AdmissionRecord | None) -> str:
-        """What a replica that may not run yet waits for, in the scheduler's words."""
+        """What a replica that may not run yet waits for, in the scheduler's words; empty where it waits for nothing."""
 
     def taken(self, pods: Sequence[PodRecord], admission: AdmissionRecord | None) -> Taken | None:
         """Why the scheduler gave a replica up, or None while it did not."""
