@@ -1,4 +1,4 @@
-"""What converging answers."""
+"""What a converge pass over one resource answers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ P = TypeVar("P")
 class Convergence(Generic[P]):
     """Actions in the order in which they have to be done, the progress to write, and events of this pass.
 
-    Any beginning of `actions` may be carried out and the rest forgotten: the next pass finds what is left. After
+    Any first part of `actions` may be carried out and the rest dropped: the next pass finds what is left. After
     `again_seconds` the progress changes by itself; None where time alone changes nothing.
     """
 

@@ -1,4 +1,4 @@
-"""One pool counted: what its conditions and its parent look at."""
+"""The replicas of one pool, counted for its own conditions and for those of its parent split."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class Census:
     present: int
     ready: int
     leaving: int
-    undecided: bool  # the spec asks for pods that deciding has not looked at
+    undecided: bool  # the spec asks for pods of another revision than the one decided
     paused: bool  # outdated replicas stay as they are
-    finishing: int  # leaving, and their engines have requests left
+    finishing: int  # those leaving whose engines have requests left
     waiting: str | None  # the scheduler's word on a pod, what a replica's gates wait for, or how far its start is
 
     @classmethod
     def of(cls, pool: PoolRecord, replicas: Sequence[Replica], finishing: int = 0) -> Census:
-        """Count the replicas of a pool, of which so many finish."""
+        """Count the replicas of a pool, `finishing` of which leave and have requests left."""
         status = pool.status
         return cls(
             desired=status.desired_replicas,

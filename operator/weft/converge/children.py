@@ -1,4 +1,4 @@
-"""The child pools of a split: kept as rendered but for the count, which others own in External mode."""
+"""The child pools of a split: kept as rendered, except for the replica count, which others own in External mode."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ class Side:
 
     @property
     def ready(self) -> int:
-        """Replicas that answer."""
+        """How many replicas answer requests."""
         return self.census.ready if self.census is not None else 0
 
     @property
     def present(self) -> int:
-        """Replicas that have pods."""
+        """How many replicas have pods that nobody deletes."""
         return self.census.present if self.census is not None else 0
 
 
@@ -79,7 +79,7 @@ def _follows(side: Side, record: ObjectRecord | None, body: Json) -> bool:
 
 
 def _create(split: SplitRecord, side: Side, body: Json) -> Iterator[Action]:
-    """A count that others will own is seeded first: the API server refuses External without one."""
+    """Create the child; a count that others will own is seeded first: the API server refuses External without one."""
     spec = _spec(split, side.role)
     if spec.scaling.mode is ScalingMode.External:
         yield ApplyObject(render_child_seed(split, side.role, _first_count(spec, side)), labels.SEED_MANAGER)
@@ -87,7 +87,7 @@ def _create(split: SplitRecord, side: Side, body: Json) -> Iterator[Action]:
 
 
 def _update(split: SplitRecord, side: Side, body: Json, record: ObjectRecord) -> ApplyObject | None:
-    """Put back what differs and take away what was added."""
+    """The action that puts back what differs and removes what was added to the spec; None where neither is so."""
     first = (*_count_changes_hands(split, side, record), *_additions(body, record))
     if not first and has_all_of(record.body, body):
         return None
@@ -95,7 +95,7 @@ def _update(split: SplitRecord, side: Side, body: Json, record: ObjectRecord) ->
 
 
 def _count_changes_hands(split: SplitRecord, side: Side, record: ObjectRecord) -> tuple[Json, ...]:
-    """Mode and count in one patch, because the API server refuses each without the other."""
+    """The patch that sets mode and count where the mode changes: in one, as the API server refuses each alone."""
     spec = _spec(split, side.role)
     counted = "replicas" in record.body.get("spec", {}).get("scaling", {})
     external = spec.scaling.mode is ScalingMode.External
@@ -108,7 +108,7 @@ def _count_changes_hands(split: SplitRecord, side: Side, record: ObjectRecord) -
 
 
 def _additions(body: Json, record: ObjectRecord) -> tuple[Json, ...]:
-    """Fields of the spec that we never rendered. What else lies on the object, labels included, is free for all."""
+    """A patch that removes spec fields that Weft never rendered; others may edit the rest of the object, as labels."""
     added = surplus(record.body.get("spec", {}), body["spec"], "/spec")
     return tuple({"op": "remove", "path": pointer} for pointer in added if pointer != COUNT)
 
@@ -120,7 +120,7 @@ def _spec(split: SplitRecord, role: Role) -> PoolSpec:
 
 
 def _first_count(spec: PoolSpec, side: Side) -> int:
-    """What runs now, or the minimum; zero would switch an HPA off."""
+    """The replica count to begin with: what runs now, or the minimum; zero would switch an HPA off."""
     running = side.census.desired if side.census is not None else 0
     return min(max(running, spec.scaling.min_replicas, 1), spec.scaling.max_replicas)
 

@@ -31,7 +31,7 @@ NEEDS_AN_EDIT = frozenset(
         Reason.PrecisionUnsupported,
     }
 )
-# A replica that has its place in a queue is assigned, and yet waits for others than its engine.
+# Reasons of replicas that are assigned and still wait in a queue, not for their engine to start.
 QUEUES = frozenset({Reason.WaitingForQuota})
 
 
@@ -49,7 +49,7 @@ def pool_conditions(
 
 
 def stall(conditions: Sequence[Condition], problem: Explanation | None) -> Explanation | None:
-    """What only an edit can mend: a problem of the spec, or a plan that was refused."""
+    """Why the resource is stalled, which only an edit ends: a problem of the spec, or a plan that was refused."""
     planned = said_false(conditions, "Planned")
     refused = planned if planned is not None and planned.reason in NEEDS_AN_EDIT else None
     return refused if problem is None or problem.reason is Reason.ModelConfigMissing else problem
@@ -83,20 +83,20 @@ def _why_not_ready(
 
 
 def _last_failure(pool: PoolRecord) -> Explanation | None:
-    """Of a replica of what is to run now."""
+    """Why the last replica of the current revision failed, if one did."""
     failure = pool.status.failure
     return failure.explanation if failure is not None and failure.revision == pool.status.revision else None
 
 
 def _least_serving(pool: PoolRecord, census: Census) -> int:
-    """Replicas without which the pool does not serve: growing beyond `minReplicas` makes nothing unready."""
+    """Replicas below which the pool is not ready; in Auto mode growing beyond `minReplicas` makes nothing unready."""
     if pool.spec is None or pool.spec.scaling.mode is ScalingMode.External:
         return census.desired
     return min(census.desired, pool.spec.scaling.min_replicas)
 
 
 def _queues(pool: PoolRecord) -> Explanation | None:
-    """What a replica waits for in its queue, whatever ended the one before it."""
+    """What a replica waits for in its scheduler's queue, even if another one failed before; None where none does."""
     said = said_false(pool.conditions, "Placed")
     return said if said is not None and said.reason in QUEUES else None
 
@@ -130,7 +130,7 @@ def _leaving(census: Census) -> str:
 
 
 def _what_moves(pool: PoolRecord, census: Census) -> Explanation | None:
-    """What is under way towards the decided state, or what keeps it from being."""
+    """What is under way towards the decided state, or what keeps the pool from it; None once it is reached."""
     waiting = f"; {census.waiting}" if census.waiting else ""
     queues, failed = _queues(pool), _last_failure(pool)
     if failed is not None:  # so that a rollout that gets nowhere says why, while the earlier replicas serve

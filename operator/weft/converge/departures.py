@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Departures:
-    """`going` are all replicas but those that are kept, with the way in which each leaves once it has to.
+    """Which replicas leave: `going` are all but those kept for a front, each with its way to leave once it has to.
 
-    Those that are to stay are among them: nothing is done to these while they are whole. `finishing` is how many leave
-    and have requests left. After `changes_after_seconds` that changes by itself; infinite where it does not.
+    Assigned replicas are among them: nothing is done to these while they are whole. `finishing` is how many leave and
+    have requests left. After `changes_after_seconds` the answer changes by itself; infinite where it does not.
     """
 
     look: Look
@@ -39,7 +39,7 @@ class Departures:
 
     @classmethod
     def of(cls, look: Look, fronts: EngineFronts | None) -> Departures:
-        """As replicas, routers and nodes are now; nobody is kept who could not finish before its node goes."""
+        """Departures by replicas, routers and nodes now; none is kept that could not finish before its node goes."""
         pool, replicas, now = look.pool, look.replicas, look.heard.now
         kept = kept_for_their_front(pool, replicas, look.pods, now)
         kept += fronts.kept(pool, replicas, look.pods, now) if fronts is not None else ()
@@ -55,13 +55,13 @@ class Departures:
         return cls(look, going, len(finishing), min(ends, default=inf))
 
     def actions(self) -> Iterator[Action]:
-        """What takes them out of their front, and then away."""
+        """Actions that take leaving replicas out of their front, and then delete their pods."""
         for replica, way in self.going:
             yield from retire(replica, self.look.fabric, way)
 
 
 def _ways_to_leave(look: Look) -> dict[EngineName | None, WayToLeave]:
-    """How replicas leave, by the engine that they run."""
+    """The way in which replicas leave, by the engine that they run (None where it is not known)."""
     engines = {_engine(look.pool, replica) for replica in look.replicas}
     return {engine: WayToLeave.of(look.pool.spec, _heeded(look, engine), look.heard) for engine in engines}
 
@@ -72,7 +72,7 @@ def _engine(pool: PoolRecord, replica: Replica) -> EngineName | None:
 
 
 def _heeded(look: Look, engine: EngineName | None) -> LeavesBy | None:
-    """What the front heeds, or nothing where no front is known that sees a label go: clients keep connections."""
+    """What the front reacts to; None where no front is known that sees a label go, and clients may keep connections."""
     leaves_by = _leaves_by(look.pool, engine)
     at_a_gateway = look.pool.router_kind is RouterKind.Gateway
     heeded = at_a_gateway or any(not pod.ended for pod in routers_before(look.pool, look.pods))
@@ -80,7 +80,7 @@ def _heeded(look: Look, engine: EngineName | None) -> LeavesBy | None:
 
 
 def _leaves_by(pool: PoolRecord, engine: EngineName | None) -> LeavesBy:
-    """What the front heeds that belongs to an engine.
+    """What the front of an engine reacts to, the removal of a label or the deletion of the pod.
 
     Endpoint pickers drop a pod that their InferencePool does not select any more, whatever it runs.
     """
@@ -89,5 +89,5 @@ def _leaves_by(pool: PoolRecord, engine: EngineName | None) -> LeavesBy:
 
 
 def _spare_seconds(look: Look, replica: Replica, way: WayToLeave) -> float:
-    """For how long one that is kept may go on, so that requests are over before its node goes; 0 if it lost a pod."""
+    """Seconds for which a replica may be kept and still finish requests before its node goes; 0 if it lost a pod."""
     return 0.0 if replica.lost_a_pod else ends_in_seconds(replica, look.fabric, way) - way.drain_seconds

@@ -1,8 +1,8 @@
-"""ComputeDomains of replicas and of splits: there before their pods, gone after the last of them, and never mended.
+"""ComputeDomains of replicas and of splits: created before their pods, deleted after the last of them, never replaced.
 
-A claim names the ComputeDomain that it was made for by UID. One that is made anew serves no pod that has a claim
-already, so that deciding ends a replica that lost its own (`ComputeDomainDeleted`). One of a generation of a split is
-of both its pools, and so the split's: neither pool could tell whether the other still needs it.
+A claim names the ComputeDomain that it was made for by UID. A new one would serve no pod that has a claim already, so
+deciding ends a replica that lost its own (`ComputeDomainDeleted`). Both pools of a split share that of a generation, so
+the split owns it: neither pool could tell whether the other still needs it.
 """
 
 from __future__ import annotations
@@ -32,15 +32,16 @@ if TYPE_CHECKING:
 
 
 def compute_domain_for(pool: PoolRecord, assignment: Assignment, around: ObjectsAround) -> ObjectRecord | None:
-    """That of a replica, even one that is about to go: only when it is gone, its name is free."""
+    """The ComputeDomain of a replica, even while it is being deleted: its name is free only once it is gone."""
     record = around.found.get((*COMPUTE_DOMAIN, domain_name_of(pool.key, assignment)))
     return record if record is not None and record.owner_uid == domain_owner_of(pool, assignment) else None
 
 
 def shared_domains(split: SplitRecord, sides: Sequence[Side], around: ObjectsAround) -> Iterator[Action]:
-    """One for each generation that has a replica whose KV goes over NVLink, and none once nothing of it is left.
+    """Create the ComputeDomain of each generation whose KV goes over NVLink, and delete it once nothing uses it.
 
-    While a replica has pods, one that is gone is not made anew: their claims name that one, so deciding ends it first.
+    While a replica has pods, a ComputeDomain that is gone is not created again: the pods' claims name the old one, so
+    deciding ends the replica first.
     """
     replicas = [replica for side in sides for replica in side.replicas]
     sharing = [(name, replica) for replica in replicas if (name := _shared_name(replica))]
@@ -55,12 +56,12 @@ def shared_domains(split: SplitRecord, sides: Sequence[Side], around: ObjectsAro
 
 
 def _shared_name(replica: Replica) -> str:
-    """Of the ComputeDomain that an assigned replica shares with the other half, if any."""
+    """The name of the ComputeDomain that an assigned replica shares with the other half; empty where there is none."""
     return replica.assignment.shared_domain if replica.assignment is not None else ""
 
 
 def delete_left_over(replicas: Iterable[Replica], around: ObjectsAround) -> Iterator[Action]:
-    """Those of the pool whose replica has neither an assignment nor a pod any more."""
+    """Delete the ComputeDomains of a pool whose replica has neither an assignment nor a pod any more."""
     return _delete_but({compute_domain_name(around.owner, replica.number) for replica in replicas}, around)
 
 

@@ -1,7 +1,7 @@
-"""Taking replicas away: out of the front first, where it can be told, then the leader, then the workers.
+"""Taking replicas away: out of the front first, where it reacts to that, then the leader, then the workers.
 
-An engine that tells what it does is deleted once it has nothing left to do (ADR 0036). One that does not is deleted at
-once, and finishes its requests within the grace period of its pod.
+An engine that reports its requests is deleted once it has none left (ADR 0036). One that does not is deleted at once,
+and finishes its requests within the grace period of its pod.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ if TYPE_CHECKING:
     from weft.domain.fabric import Fabric
     from weft.domain.spec import PoolSpec
 
-FRESH_SECONDS = 45.0  # what an engine told before that says nothing of now: three intervals of a usual Prometheus
-LEAST_GRACE_SECONDS = 1  # none at all would forget the pod before its kubelet has ended it
-STUCK_SECONDS = 60.0  # after its grace period a pod that is still there ends nobody knows when
+FRESH_SECONDS = 45.0  # older reports say nothing of now: three scrape intervals of a usual Prometheus
+LEAST_GRACE_SECONDS = 1  # 0 would remove the pod object before its kubelet has ended it
+STUCK_SECONDS = 60.0  # a pod that is still there so long after its grace period counts as stuck
 IDLE_GRACE_SECONDS = 10  # for an engine that has nothing left to do, however long its pod would wait for one that has
 
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """When it is, in epoch seconds, and what engines told last, by name of their pod; None: they were not asked yet."""
+    """The time in epoch seconds, and the last report of each engine by pod name; None: they were not asked yet."""
 
     now: float
     told: Mapping[str, EngineWord] | None = field(default_factory=dict)
 
     def word_of(self, pod: PodRecord) -> EngineWord | None:
-        """The last word of the engine in a pod, if it is fresh. Of one that was not asked yet the worse is assumed."""
+        """The last report of the engine in a pod, if it is fresh. One that was not asked yet is assumed to be busy."""
         if self.told is None:
             return EngineWord(idle=False, age_seconds=0.0)
         word = self.told.get(pod.name)
@@ -49,9 +49,9 @@ class Heard:
 class WayToLeave:
     """How replicas of a pool leave.
 
-    `leaves_by` is what the front heeds: one that sees deletion alone forgets a pod that lost its label, and would then
-    miss the deletion too; None where no front is known, so that clients may hold on to connections. For
-    `chosen_seconds` after the label is gone requests may still come, and those that came may take `drain_seconds`.
+    `leaves_by` is what the front reacts to: one that sees only deletions forgets a pod that lost its label, and would
+    then miss the deletion too; None where no front is known, so that clients may keep connections. For `chosen_seconds`
+    after the label is gone requests may still come, and those that came may take `drain_seconds`.
     """
 
     leaves_by: LeavesBy | None
@@ -61,7 +61,7 @@ class WayToLeave:
 
     @classmethod
     def of(cls, spec: PoolSpec | None, leaves_by: LeavesBy | None, heard: Heard) -> WayToLeave:
-        """As the pool's spec has it; nobody waits where it cannot be read."""
+        """The way that the pool's spec asks for; without a readable spec nothing is waited for."""
         if spec is None:
             return cls(leaves_by, Heard(heard.now))
         return cls(leaves_by, heard, still_chosen_seconds(spec.role), spec.rollout.drain_timeout_seconds)
@@ -84,7 +84,7 @@ def retire(replica: Replica, fabric: Fabric, way: WayToLeave) -> Iterator[Action
 
 
 def finishes(replica: Replica, fabric: Fabric, way: WayToLeave) -> bool:
-    """Whether the engine of a replica that is to leave tells of requests, or may still get some, and has time left."""
+    """Whether the engine of a replica that is to leave has requests, or may still get some, and has time left."""
     word = _word_of(replica, way)
     if word is None:
         return False
@@ -100,17 +100,18 @@ def finishes(replica: Replica, fabric: Fabric, way: WayToLeave) -> bool:
 
 
 def ends_in_seconds(replica: Replica, fabric: Fabric, way: WayToLeave) -> float:
-    """How long a replica that leaves may still finish requests before its pods have to be told to end.
+    """Seconds for which a leaving replica may still finish requests before its pods have to be deleted.
 
-    That is what its first node leaves it, less what passes until an engine is told and has ended; else infinite.
+    That is the time until the first of its nodes goes, less what it takes an engine to be told and to end; infinite
+    where no node goes.
     """
     return _node_left_seconds(replica, fabric, way) - way.chosen_seconds - MARGIN_SECONDS
 
 
 def _node_left_seconds(replica: Replica, fabric: Fabric, way: WayToLeave) -> float:
-    """Until the first of its nodes goes, at most.
+    """Seconds until the first of its nodes goes, at most; infinite where none does.
 
-    A notice that nobody dates was there when the replica began to leave.
+    A notice without a begin counts from when the replica began to leave.
     """
     nodes, since = fabric.nodes(), max((pod.unrouted for pod in replica.pods if pod.unrouted is not None), default=None)
     found = (nodes[pod.node].notice for pod in replica.pods if pod.node is not None and pod.node in nodes)
@@ -118,7 +119,7 @@ def _node_left_seconds(replica: Replica, fabric: Fabric, way: WayToLeave) -> flo
 
 
 def _grace_seconds(replica: Replica, fabric: Fabric, way: WayToLeave) -> int | None:
-    """Between the deletion of its pods and their end, at most; None: as long as they say themselves."""
+    """The grace period in seconds to delete its pods with; None: the one in their own spec."""
     left, word = _node_left_seconds(replica, fabric, way), _word_of(replica, way)
     if left == inf:
         return None if word is None else IDLE_GRACE_SECONDS
@@ -128,10 +129,10 @@ def _grace_seconds(replica: Replica, fabric: Fabric, way: WayToLeave) -> int | N
 
 
 def _word_of(replica: Replica, way: WayToLeave) -> EngineWord | None:
-    """What the engine of a replica that is to leave tells.
+    """The report of the engine of a replica that is to leave; None where it does not count.
 
-    Nothing counts of one that lost a pod: it may tell for ever of requests that nobody computes. Nor where it is not
-    known since when nobody chooses it, nor where nobody heeds the label.
+    It does not if the replica lost a pod: the engine may report for ever requests that nobody computes. Nor if it is
+    not known since when no front chooses the replica, nor if the front does not react to the label.
     """
     leader = replica.leader
     if leader is None or replica.assignment is not None or replica.lost_a_pod or not leader.ready:
@@ -142,9 +143,9 @@ def _word_of(replica: Replica, way: WayToLeave) -> EngineWord | None:
 
 
 def _unroute(replica: Replica, way: WayToLeave) -> Iterator[Action]:
-    """The pods stay reachable for the requests they hold; the native preStop sleep covers those that come late.
+    """Take the pods out of the front; they stay reachable for their requests, and preStop's sleep covers late ones.
 
-    Whoever puts the label back does not set back the time.
+    The time of the first removal stays, even if somebody put the label back.
     """
     if way.leaves_by is LeavesBy.Deletion:
         return iter(())
@@ -153,7 +154,7 @@ def _unroute(replica: Replica, way: WayToLeave) -> Iterator[Action]:
 
 
 def _next_to_go(replica: Replica, fabric: Fabric, now: float) -> tuple[PodRecord, ...]:
-    """The leader while it may still run requests that need the workers; everything once it cannot.
+    """The pods to delete next: the leader alone while its requests may need the workers; then all that are left.
 
     Where workers answer requests too, all go together: each serves on until the drain is over, and needs the others.
     """
@@ -168,7 +169,7 @@ def _next_to_go(replica: Replica, fabric: Fabric, now: float) -> tuple[PodRecord
 
 
 def stuck_in_seconds(replica: Replica, now: float) -> float:
-    """Until the other pods no longer wait for the first one's end; infinite where they do not, or know not how long."""
+    """Seconds until the other pods no longer wait for the leader's end; infinite if they do not, or it is unknown."""
     leader, waiting = replica.leader, len(replica.live) > 0
     if replica.assignment is not None or not waiting or leader is None or leader.gone_by is None:
         return inf
@@ -176,12 +177,12 @@ def stuck_in_seconds(replica: Replica, now: float) -> float:
 
 
 def _is_stuck(pod: PodRecord, now: float) -> bool:
-    """Whether its containers had to be over a while ago: a device that hangs, a kubelet that lost it, a finalizer."""
+    """Whether a pod is long past its grace period: a device hangs, its kubelet lost it, or a finalizer holds it."""
     return pod.gone_by is not None and now >= pod.gone_by + STUCK_SECONDS
 
 
 def _nobody_ends(pod: PodRecord, fabric: Fabric) -> bool:
-    """Whether its node is away: it stays terminating until that is back, and its workers would hold GPUs in vain."""
+    """Whether the pod's node is gone or not ready: it terminates only once that is back; workers would wait in vain."""
     if pod.node is None:
         return False
     node = fabric.nodes().get(pod.node)

@@ -1,9 +1,9 @@
 """Fronts of one pool: one, or one for each engine while its replicas run two engines and no router speaks to both.
 
-A router of one engine is blind to replicas of another at best: `vllm-router` 0.1.17 looks at no other pod while it
-waits for one that does not answer at its port. So each front chooses replicas of its own engine alone then, as the
-front of each generation of a split does (`converge/generations.py`), and requests go over as replicas do. The name of
-the first front stays with the engine that it was made for: nothing is taken from one that routes (ADR 0064).
+A router of one engine does not see replicas of another at best: `vllm-router` 0.1.17 looks at no other pod while it
+waits for one that does not answer at its port. So each front then chooses replicas of its own engine alone, as the
+front of each generation of a split does (`converge/generations.py`), and requests move over as replicas do. The first
+front keeps its name and the engine that it was made for: nothing is taken from a front that routes (ADR 0064).
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ _BY_LABEL = {engine_label(engine): engine for engine in EngineName}
 class EngineFronts:
     """Generations of a pool by engine, the planned one first, with the front that each shall have, if any.
 
-    `first` is the engine whose front has the name that a pool's only front has, where one of these has it; `is_there`
-    says that its Deployment exists. `trouble` is why the front of each engine does not answer. `lasting` are the
-    engines of which a replica answers that is to stay. `serves` says that requests find replicas of the planned engine.
+    `first` is the engine whose front has the name of a pool's only front (empty: none of these); `is_there` says that
+    its Deployment exists. `trouble` is why the front of each engine does not answer, or None. `lasting` are the engines
+    that have an answering replica which is to stay. `serves` says that requests reach replicas of the planned engine.
     """
 
     current: EngineName
@@ -69,7 +69,7 @@ class EngineFronts:
 
     @classmethod
     def of(cls, pool: PoolRecord, replicas: Sequence[Replica], around: ObjectsAround) -> EngineFronts | None:
-        """As replicas and Deployments are; None for a pool without a managed router, or before it has a plan."""
+        """The fronts by replicas and Deployments as they are; None without a managed router or a plan."""
         spec, plan = pool.spec, pool.status.plan
         if spec is None or plan is None or spec.router.kind is not RouterKind.Managed:
             return None
@@ -93,9 +93,9 @@ class EngineFronts:
 
     @property
     def serving(self) -> tuple[Generation, ...]:
-        """Generations that may be chosen: whose front answers and has a replica that is to stay, or else any replica.
+        """Generations that requests may go to: whose front answers and has a replica that stays, or else any replica.
 
-        So the last replica behind a front that itself stays leaves once nobody chooses that front any more.
+        So the last replica behind a front that stays itself can leave once nobody chooses that front any more.
         """
         found = [each for each in self.known if each.is_pair and each.pair in self.wanted]
         answering = [each for each in found if self.trouble[each.pair] is None]
@@ -103,9 +103,9 @@ class EngineFronts:
 
     @property
     def only(self) -> Mapping[str, str]:
-        """Labels of the one front that may be chosen, where nobody answers behind another; empty where all may be.
+        """Labels of the one front that the Service may choose, where no replica answers behind others; empty: any.
 
-        So where no front answers that has a replica: routers of an earlier rendering may still, behind any name.
+        All may be chosen, too, where no front with a replica answers: routers of an earlier rendering may still.
         """
         serving = self.serving
         answers_nowhere = all(self.trouble[each.pair] is not None for each in serving)
@@ -116,24 +116,24 @@ class EngineFronts:
 
     @property
     def why_not(self) -> Explanation | None:
-        """Why no front with replicas answers, or that of the planned engine where none has any; None where one does."""
+        """Why no front with replicas (or without any, that of the planned engine) answers; None where one does."""
         troubles = [self.trouble[each.pair] for each in self.serving or self.known[:1]]
         return None if None in troubles else troubles[0]
 
     @property
     def awaited(self) -> str | None:
-        """Why ready replicas of the planned engine get no requests yet, while those of another one do."""
+        """Why ready replicas of the planned engine get no requests yet, while another engine serves; None otherwise."""
         trouble = self.trouble[self.current] if len(self.known) > 1 and self.known[0].is_pair else None
         return trouble.message if trouble is not None else None
 
     def kept(
         self, pool: PoolRecord, replicas: Sequence[Replica], pods: Iterable[PodRecord], now: float
     ) -> tuple[Replica, ...]:
-        """Replicas of earlier engines that leave only later, as nobody could take over from them yet.
+        """Replicas of earlier engines that have to leave but are kept, as nothing could take over from them yet.
 
-        All of them while replicas of the planned engine answer and requests do not find them yet, and then the last one
-        of each engine, while routers before it finish their streams; so, too, where the user came back to that engine
-        or wants a third one before they had. Nothing is kept where all shall go first (`Recreate`).
+        All of them while replicas of the planned engine answer and requests do not reach these yet; then the last one
+        of each engine while its routers finish their streams, also where the user meanwhile went back to that engine or
+        on to a third one. Nothing is kept where all shall go first (`Recreate`).
         """
         recreated = pool.spec is not None and pool.spec.rollout.strategy is RolloutStrategy.Recreate
         if recreated or len(self.known) == 1:
@@ -146,9 +146,9 @@ class EngineFronts:
         return tuple(each for each in replicas if each in last or (self._is_earlier(each) and answers(each)))
 
     def _outlives(self, router: PodRecord, engine: str) -> bool:
-        """Whether a router may need a replica of an engine while others serve, which so need none of its GPUs.
+        """Whether a router may still need a replica of `engine` while other engines serve and need none of its GPUs.
 
-        Where a successor may need them, only one that goes: it ends in time.
+        Where a successor may need the GPUs, only a router that goes counts: it ends in time.
         """
         taken_over = any(each.pair != engine for each in self.serving)
         goes = router.terminating or engine not in self.wanted
@@ -158,20 +158,20 @@ class EngineFronts:
         return replica.assignment is None and engine_of(replica, self.current) is not self.current
 
     def _chosen_by(self, router: PodRecord) -> Iterable[str]:
-        """Engines whose replicas a router may choose: one that does not say was the only front of its pool."""
+        """Engines whose replicas a router may choose; a router without an engine label was its pool's only front."""
         if router.engine in _BY_LABEL:
             return (_BY_LABEL[router.engine],)
         return (self.first,) if self.is_there else [each.pair for each in self.known]
 
 
 def engine_at_a_gateway(current: EngineName, replicas: Iterable[Replica]) -> EngineName:
-    """The engine whose port an endpoint picker is told, which takes one for all pods: that of most that answer."""
+    """The engine whose port an endpoint picker is given for all pods: that of most answering replicas."""
     answering = Counter(engine_of(replica, current) for replica in replicas if answers(replica))
     return max(answering, key=lambda engine: (answering[engine], engine is current), default=current)
 
 
 def engine_of(replica: Replica, current: EngineName) -> EngineName:
-    """The engine that a replica runs; the current one where nobody can tell."""
+    """The engine that a replica runs; the current one where its pods do not tell."""
     return engine_in(replica.pods[0], current) if replica.pods else current
 
 
@@ -185,19 +185,19 @@ def _by_engine(current: EngineName, replicas: Sequence[Replica]) -> tuple[Genera
 
 
 def _counted(engine: EngineName, replicas: Sequence[Replica]) -> Generation:
-    """One that stays keeps its front also while it does not answer: making it anew would take longer than that."""
+    """The generation of an engine; those that stay keep its front even while none answers: a new one is slow."""
     staying = sum(replica.assignment is not None for replica in replicas)
     return Generation(engine, (staying,), (sum(answers(replica) for replica in replicas),))
 
 
 def _merged(known: Sequence[Generation]) -> Generation:
-    """All of them behind one front."""
+    """One generation of all replicas, behind one front."""
     staying, answering = (sum(each.staying[0] for each in known), sum(each.answering[0] for each in known))
     return Generation(known[0].pair, (staying,), (answering,))
 
 
 def _stand_apart(pool: PoolRecord, spec: PoolSpec, known: Sequence[Generation], around: ObjectsAround) -> bool:
-    """Whether fronts choose replicas of one engine alone: once one does, it stays so, and nothing restarts."""
+    """Whether each front chooses replicas of one engine alone; once one does, it stays so, and nothing restarts."""
     there = around.mine(*_front(around))
     if there is not None and front_engine(there.body):
         return True
@@ -210,7 +210,7 @@ def _stand_apart(pool: PoolRecord, spec: PoolSpec, known: Sequence[Generation], 
 
 
 def _first(pool: PoolRecord, spec: PoolSpec, known: Sequence[Generation], around: ObjectsAround) -> str:
-    """Whose front has the name without an engine: whom it was made for, or the first one that has no other."""
+    """The engine whose front has the name without an engine: the one it was made for, or the first without another."""
     there = around.mine(*_front(around))
     if there is None:
         return next((each.pair for each in known if not _is_beside(each, around)), "")
@@ -223,10 +223,10 @@ def _first(pool: PoolRecord, spec: PoolSpec, known: Sequence[Generation], around
 def _made_for(
     pool: PoolRecord, spec: PoolSpec, known: Sequence[Generation], there: ObjectRecord
 ) -> Sequence[Generation]:
-    """Those whose router a front without an engine runs.
+    """Generations whose router the front without an engine label runs.
 
-    It may be anybody's where it runs that of no engine, as somebody edited it or a release called it otherwise: it is
-    put right in place then, by a rolling update.
+    All of them where it runs no known router, as somebody edited it or an earlier release named it differently: it is
+    then corrected in place, by a rolling update.
     """
     runs = {each for each in EngineName if _runs(there, _render(pool, spec, each, _plain(pool, spec)))}
     return [each for each in known if not runs or each.pair in runs]

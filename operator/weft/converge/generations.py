@@ -1,12 +1,12 @@
 """Generations of a split: replicas of both halves that may hand each other KV, and the front before each pair.
 
-A front pairs freely within its selectors, so each generation has its own, and one half never asks the other's successor
-or predecessor. While two generations are pairs, their routers are in proportion to what serves behind them, as the
-Service spreads requests evenly over routers. A generation that loses its place leaves in this order: its front goes and
-finishes its streams, with everything behind it still there; then its last replicas go.
+A front pairs any replicas that its selectors match, so each generation has its own front, and one half never reaches an
+earlier or later generation of the other. While two generations serve, their numbers of routers are in proportion to the
+replicas behind them, as the Service spreads requests evenly over routers. A generation that is replaced leaves in this
+order: its front goes and finishes its streams, with everything behind it still there; then its last replicas go.
 
-An endpoint picker of a Gateway pairs freely too, and there is one before all: it is shown one generation at a time. The
-next one is shown whole, and only then the one before leaves.
+An endpoint picker of a Gateway pairs freely too, and one picker serves all generations: it is shown one at a time. The
+next one is shown once it is whole, and only then the one before leaves.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
     from weft.domain.cluster import PodRecord
     from weft.domain.snapshot import PoolRecord
 
-# Routers of the larger generation where fewer cannot tell the shares apart: four tell a quarter of its replicas.
+# Most routers of the larger generation where fewer cannot express the shares: four express steps of a quarter.
 ROUTERS_WHILE_TWO = 4
 NEARLY = 0.25  # of a router
-OVERDUE_SECONDS = 60.0  # after its grace period a router that is still there has a kubelet that does not answer
+OVERDUE_SECONDS = 60.0  # a router still there so long after its grace period is on a node that does not answer
 
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """How many replicas of one pair answer, on the prefill and on the decode side.
+    """How many replicas of one pair answer, for each half (prefill, decode).
 
-    `staying` are those with an assignment, `answering` all.
+    `answering` counts all that answer, `staying` only those that have an assignment.
     """
 
     pair: str
@@ -49,16 +49,16 @@ class Generation:
 
 
 def generations_of(current: str, halves: Sequence[Sequence[Replica]]) -> tuple[Generation, ...]:
-    """Those that have replicas, the current one first, which is there in any case; `halves` are prefill and decode."""
+    """Generations that have replicas, with the current one always first; `halves` are (prefill, decode)."""
     others = {pair_of_replica(replica) for half in halves for replica in half if replica.pods} - {current}
     return tuple(_counted(pair, halves) for pair in (current, *sorted(others)))
 
 
 def fronts_wanted(known: Sequence[Generation], usual: int, *, taken_over: bool) -> dict[str, int]:
-    """How many routers each generation shall have; those that are left out have none.
+    """How many routers each generation shall have, by pair; those that are left out have none.
 
-    An earlier generation keeps its front while it is to stay, or until requests are `taken_over`: that of one which
-    stays serves.
+    An earlier generation keeps its front while its replicas are to stay, or until requests are `taken_over`, that is,
+    until a generation that stays serves.
     """
     current, *others = known
     kept = [each for each in others if min(each.staying) > 0 or (each.is_pair and not taken_over)]
@@ -74,8 +74,8 @@ def fronts_wanted(known: Sequence[Generation], usual: int, *, taken_over: bool) 
 def shown_to_a_picker(known: Sequence[Generation], desired: Sequence[int], shown: str) -> Generation:
     """The one generation that an endpoint picker chooses from; `shown` is the pair that it was told last.
 
-    The current one once it is to stay with as many replicas a half as are desired, or as the one before has; or where
-    no other is a pair. Deciding lets replicas of the one before go when it sees the other one shown.
+    That is the current one once each half has as many replicas that stay as are desired, or as the generation before
+    has; or if no other is a pair. Deciding lets replicas of the one before go when it sees the current one shown.
     """
     current, *others = known
     pairs = [each for each in others if each.is_pair]
@@ -89,7 +89,7 @@ def shown_to_a_picker(known: Sequence[Generation], desired: Sequence[int], shown
 
 
 def _in_proportion(shares: dict[str, float], usual: int) -> dict[str, int]:
-    """Routers as what serves behind them, and no more than it takes to tell that: one that goes drains for long."""
+    """Routers in proportion to `shares`, no more than it takes to express them: a router that goes drains for long."""
     largest, most = max(shares.values()), usual
     while True:
         exact = {pair: most * share / largest for pair, share in shares.items()}
@@ -105,8 +105,8 @@ def kept_for_their_front(
 ) -> tuple[Replica, ...]:
     """The last replica of each earlier pair that is to leave, while routers of that pair may still choose it.
 
-    Only once a successor answers on this side, which so needs none of its GPUs; nothing is kept where all shall go
-    first (`Recreate`), nor for a router on a dead node, which is there long after its streams have ended.
+    It is kept only once a successor in this half answers, which so needs none of its GPUs. Nothing is kept where all
+    shall go first (`Recreate`), nor for a router on a dead node, whose pod stays long after its streams have ended.
     """
     if pool.spec is None or not pool.spec.pair or pool.spec.rollout.strategy is RolloutStrategy.Recreate:
         return ()
@@ -119,9 +119,9 @@ def kept_for_their_front(
 def last_of_each(
     replicas: Sequence[Replica], outlived: Collection[str], key: Callable[[Replica], str]
 ) -> tuple[Replica, ...]:
-    """The last replica that answers of each of the `outlived` generations, where all that answer are to leave.
+    """One answering replica of each of the `outlived` generations, where all that answer are to leave.
 
-    `key` tells the generation of a replica.
+    `key` gives the generation of a replica.
     """
     last: dict[str, Replica] = {}
     for replica in replicas:
@@ -133,7 +133,7 @@ def last_of_each(
 
 
 def overdue_in_seconds(pool: PoolRecord, pods: Iterable[PodRecord], now: float) -> float:
-    """Seconds until nothing is kept any more for one of the routers that terminate, though it is still there.
+    """Seconds until the first terminating router is overdue, so that nothing is kept for it any more.
 
     Infinite where none terminates.
     """
@@ -155,7 +155,7 @@ def pair_of_replica(replica: Replica) -> str:
 
 
 def answers(replica: Replica) -> bool:
-    """Whether fronts may choose it: one of its pods serves and carries the label."""
+    """Whether fronts may choose the replica: one of its pods serves and carries the label for routing."""
     return any(pod.routed and pod.serves for pod in replica.pods)
 
 

@@ -1,4 +1,4 @@
-"""What one pass over a pool looks at."""
+"""Everything that one converge pass over a pool looks at."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """One pool with its replicas, the pods and objects near it, the fabric, the time and what engines told by then."""
+    """One pool with its replicas, the pods and objects around it, the fabric, the time and what engines reported."""
 
     pool: PoolRecord
     replicas: tuple[Replica, ...]
@@ -38,6 +38,6 @@ class Look:
         objects: Iterable[ObjectRecord],
         heard: Heard,
     ) -> Self:
-        """Pods may be everyone's, and objects those of the namespace."""
+        """The look at a pool; `pods` may be everyone's, and `objects` those of the namespace."""
         known = tuple(pods)
         return cls(pool, replicas_of(pool, known), known, fabric, ObjectsAround.of(pool.key, objects), heard)

@@ -70,18 +70,19 @@ class ObjectsAround:
                 yield DeleteObject(record.api_version, record.kind, record.namespace, record.name, record.uid)
 
     def at(self, body: Json) -> ObjectRecord | None:
-        """What has the kind and the name of a rendered object, whoever it belongs to."""
+        """The object with the kind and the name of a rendered one, whoever owns it."""
         return self.found.get(_identity(body))
 
     def may_touch(self, record: ObjectRecord) -> bool:
-        """Whether an object is ours and stays."""
+        """Whether an object is owned by the resource and not being deleted."""
         return record.owner_uid == self.owner.uid and not record.terminating
 
 
 def _labels_of_others(body: Json, record: ObjectRecord | None) -> tuple[Json, ...]:
     """A patch that takes labels of others out of the selector of a Gateway's InferencePool, in one step.
 
-    Its labels have an owner each, and an apply takes none from its owner; every other selector is one value.
+    In this selector each label has a field owner, and an apply removes none of another owner's; every other kind's
+    selector is atomic.
     """
     if record is None or (body["apiVersion"], body["kind"]) != ENDPOINTS:
         return ()

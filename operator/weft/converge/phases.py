@@ -1,10 +1,10 @@
-"""How far replicas that start have come, as far as their pods tell, beside what a start takes.
+"""How far starting replicas have come, as far as their pods tell, and what a start should take.
 
-Kubernetes shows two phases: a pod that is bound pulls images, and volumes that are images, until its containers run;
-then its engine loads until it answers. Where an init container downloads the weights, that is a third one between them,
-and tells its bytes itself. What each took in starts that were measured stands beside it. Times are told in whole
-minutes, and no more once they are twice what they should be: while something starts, a status is written about once a
-minute. Bytes are told in percent, a few times a minute.
+Kubernetes shows two phases: a bound pod pulls images, and volumes that are images, until its containers run; then its
+engine loads until it answers. An init container that downloads the weights is a third phase between them, and tells
+its bytes itself. Beside each stands what it took in measured starts. Times are told in whole minutes, and not at all
+once they are twice what they should be: so a status is written about once a minute while something starts. Bytes are
+told in percent, a few times a minute.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 MINUTE = 60.0
 LATE = 2.0  # times what it should take
-TOLD_SECONDS = 15.0  # between two looks at who tells how far it is
+TOLD_SECONDS = 15.0  # between two looks at a replica that tells its own progress
 _MARGIN_SECONDS = 0.5  # a timer rings a little early
 
 PULLS, PULLS_BOTH, LOADS = "pulls its image", "pulls its image and its weights", "loads the model"
@@ -39,8 +39,8 @@ _GIGA = 1e9
 class Phase:
     """What a replica `does`, since when (epoch seconds), and how long that should take: `expected` seconds.
 
-    `basis` says where these are from; without one nobody knows them. Where the replica `tells` itself how far it is,
-    the words change for as long as the phase lasts.
+    `basis` says where these come from; empty where they are not known. Where the replica `tells` itself how far it is,
+    the words change as long as the phase lasts.
     """
 
     replica: int
@@ -51,7 +51,7 @@ class Phase:
     tells: bool = False
 
     def told(self, now: float) -> str:
-        """In words, which change at whole minutes."""
+        """The phase in words, which change at whole minutes."""
         if not self.basis:
             return f"replica {self.replica} {self.does}"
         passed, whole = self._minutes(now), f"{seconds(self.expected)} {self.basis}"
@@ -78,14 +78,14 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class Starting:
-    """What is told of the replicas that start, and when that changes by itself."""
+    """What is told of the replicas that start, and after how many seconds that changes by itself (None: never)."""
 
     told: str
     changes_after_seconds: float | None
 
 
 def starting(pool: PoolRecord, replicas: Iterable[Replica], now: float) -> Starting | None:
-    """The replica that began first, and how many more there are; None where none is known to start."""
+    """What is told of starting replicas: the one that began first, and how many more; None where none starts."""
     phases = [phase for replica in replicas if (phase := phase_of(replica, pool)) is not None]
     if not phases:
         return None
@@ -100,7 +100,7 @@ def with_phases(
 ) -> tuple[Census, float | None]:
     """The census with how far starting replicas have come, unless it says already what one waits for.
 
-    Beside it the seconds until those words change by themselves. `half` names the half of a split.
+    Also the seconds until those words change by themselves, or None. `half` names the half of a split.
     """
     found = starting(pool, replicas, now) if census.waiting is None and census.ready < census.present else None
     if found is None:
@@ -118,7 +118,7 @@ def phase_of(replica: Replica, pool: PoolRecord) -> Phase | None:
         return phase
     if start_up.phases:
         return replace(phase, expected=_usual(phase.does, start_up, replica), basis="measured")
-    if start_up.measured is not None:  # of which nobody knows the parts
+    if start_up.measured is not None:  # measured as a whole, without its phases
         return replace(phase, since=bound, expected=start_up.measured, basis="measured for a whole start")
     pulled, pulls = _pulled(start_up, pool), phase.does in {PULLS, PULLS_BOTH}
     return replace(phase, expected=pulled if pulls else start_up.estimated - pulled, basis="estimated")
@@ -133,7 +133,7 @@ def _bound_since(replica: Replica) -> float | None:
 def _usual(does: str, start_up: StartUp, replica: Replica) -> int:
     """Seconds that the phase took in the last starts.
 
-    A download that is over is a part of the phase after it, as that is timed from before the download.
+    Loading includes the download where there was one, as it is timed from the beginning of the download.
     """
     setup, image, download, weights, engine = start_up.phases
     before = download if any(pod.download is not None for pod in replica.pods) else 0
@@ -143,9 +143,9 @@ def _usual(does: str, start_up: StartUp, replica: Replica) -> int:
 
 
 def _activity(replica: Replica, pool: PoolRecord, bound: float) -> Phase | None:
-    """What it does and since when, where that is known; `bound` is when its nodes had it.
+    """The phase that a replica is in and since when, where that is known; `bound` is when its nodes had it.
 
-    Loading counts from the beginning of the download, where there was one: estimates know one time for both.
+    Loading counts from the beginning of the download, where there was one: estimates have one time for both.
     """
     leader, runs = replica.leader, all(pod.phase is PodPhase.Running for pod in replica.pods)
     if leader is None or (runs and leader.loading is None):
@@ -166,7 +166,7 @@ def _part(download: Download) -> float:
 
 
 def _is_bound(pod: PodRecord) -> bool:
-    """Whether it is on its node, and not only nominated for one."""
+    """Whether a pod is bound to its node, and not only nominated for one."""
     return not (pod.gated or pod.queued or pod.message) and pod.node is not None
 
 
@@ -177,5 +177,5 @@ def _pulls_weights(pool: PoolRecord) -> bool:
 
 
 def _pulled(start_up: StartUp, pool: PoolRecord) -> int:
-    """Seconds until containers run."""
+    """Estimated seconds until the containers run."""
     return start_up.image + (start_up.weights if _pulls_weights(pool) else 0)

@@ -62,9 +62,9 @@ def converge_pool(
     """Actions that bring the pool's pods and objects to its status.
 
     First what keeps requests safe (unroute, delete), then what pods need (Services, budget, front), then the release of
-    replicas that are whole, and last new pods: what waits for its release has its place, and others may take it. `pods`
-    may be everyone's; `objects` those of the namespace. A pool that is being deleted is left to garbage collection.
-    Words about replicas that start, and which of those that leave are done, depend on `heard`.
+    replicas that are whole, and last new pods: the place of a replica that waits for its release may be taken.
+    `pods` may be everyone's; `objects` those of the namespace. A pool that is being deleted is left to garbage
+    collection. Words about starting replicas, and which leaving ones are done, depend on `heard`.
     """
     look = Look.at(pool, fabric, pods, objects, heard)
     replicas, around = look.replicas, look.around
@@ -92,20 +92,20 @@ def converge_pool(
 
 
 def _counted(look: Look, fronts: EngineFronts | None, departures: Departures) -> tuple[Census, float | None]:
-    """The pool in numbers, and in words about what it waits for; and the seconds until these change by themselves."""
+    """The census with words on what the pool waits for, and the seconds until these change by themselves, or None."""
     census = Census.of(look.pool, look.replicas, departures.finishing)
     waiting = census.waiting or _waiting(look) or (fronts.awaited if fronts is not None else None)
     return with_phases(replace(census, waiting=waiting), look.pool, look.replicas, look.heard.now)
 
 
 def _can_be_read(pool: PoolRecord) -> bool:
-    """Whether all is known by which objects are wanted: a plan that is there for replicas may be of another version."""
+    """Whether the spec and the plan tell which objects are wanted; a plan from another version may be unreadable."""
     has_its_plan = pool.status.plan is not None or not pool.status.assignments
     return pool.spec is not None and pool.lacks is None and has_its_plan
 
 
 def _soonest(*seconds: float | None) -> float | None:
-    """When time alone changes something, where that is known."""
+    """Seconds until time alone changes something, the least of those known; None where none is."""
     return min((each for each in seconds if each is not None and isfinite(each)), default=None)
 
 
@@ -128,14 +128,14 @@ def wanted_objects(pool: PoolRecord, replicas: Sequence[Replica], fronts: Engine
 
 
 def _ports_of_all(replicas: Sequence[Replica]) -> int:
-    """How many ports every pod has that may be chosen: a picker expects each port of an InferencePool at all pods."""
+    """How many ports all routed pods have in common: a picker expects each port of an InferencePool at every pod."""
     routed = [pod for replica in replicas for pod in replica.live if pod.routed]
     counts = [pod.api_servers for pod in routed if pod.ready] or [pod.api_servers for pod in routed]
     return max(1, min(counts, default=1))
 
 
 def _route_of(pool: PoolRecord, replicas: Sequence[Replica]) -> tuple[Json, ...]:
-    """What a Gateway needs, where the cluster knows its kinds: replicas of one engine where two have a port each."""
+    """What a Gateway needs, where the cluster has its kinds; only replicas with the port of the chosen engine."""
     spec, plan = pool.spec, pool.status.plan
     if spec is None or spec.router.gateway is None or plan is None or not _is_routed_to(pool) or pool.lacks is not None:
         return ()
@@ -150,7 +150,7 @@ def _route_of(pool: PoolRecord, replicas: Sequence[Replica]) -> tuple[Json, ...]
 
 
 def _or_refusal(render: Callable[[], tuple[T, ...]]) -> tuple[tuple[T, ...], Explanation | None]:
-    """What was rendered, or nothing and the reason."""
+    """What was rendered and None; or nothing and the reason why it cannot be rendered."""
     try:
         return render(), None
     except (Invalid, Blocked) as error:
@@ -158,7 +158,7 @@ def _or_refusal(render: Callable[[], tuple[T, ...]]) -> tuple[tuple[T, ...], Exp
 
 
 def _is_routed_to(pool: PoolRecord) -> bool:
-    """Whether it has a route of its own; that of a half is its split's."""
+    """Whether the pool has a route of its own; a half of a split uses that of its split."""
     return pool.router_kind is RouterKind.Gateway and pool.split_uid is None
 
 
@@ -172,7 +172,7 @@ def _front_trouble(pool: PoolRecord, around: ObjectsAround, fronts: EngineFronts
 
 
 def _waiting(look: Look) -> str | None:
-    """What the first replica that may not be released yet waits for, beside GPUs."""
+    """Why the ComputeDomain of the first gated replica that has to wait for one is not ready; None where none waits."""
     gated = (replica for replica in look.replicas if replica.complete and any(pod.gated for pod in replica.pods))
     reasons = (waits_for_domain(look.pool, replica, look.fabric, look.around) for replica in gated)
     return next((why for why in reasons if why is not None), None)

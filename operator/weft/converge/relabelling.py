@@ -31,7 +31,7 @@ class Relabelling:
 
     @classmethod
     def of(cls, replicas: Iterable[Replica], now: float) -> Self:
-        """Of replicas that stay; those that leave, or lost a pod, are taken out of their front on purpose."""
+        """What to put back on replicas that stay; those that leave, or lost a pod, left their front on purpose."""
         staying = (each for each in replicas if each.assignment is not None and not each.broken)
         edited = [(pod, lacking) for each in staying for pod in each.live if (lacking := tuple(_lacking(pod)))]
         due = [
@@ -42,9 +42,9 @@ class Relabelling:
 
 
 def _lacking(pod: PodRecord) -> Iterator[tuple[str, str]]:
-    """Labels that a pod should have and has not; one that we took out of its front stays out of it.
+    """Labels that a pod should have and lacks; a pod that Weft took out of its front stays out of it.
 
-    Whether another pod of a replica than the first takes requests, that label alone tells: it is not put back there.
+    On other pods than the first, only the routing label itself tells whether they take requests, so it is not put back.
     """
     yield from pod.mislabelled
     first = pod.identity is not None and pod.identity.rank == 0

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class Replica:
     """One replica id: its assignment, if it still has one, and those of its pods that exist, in order of rank.
 
-    `lost_a_pod` says that one of them ended or is being deleted, and `broken` that, or that one is missing though all
+    `lost_a_pod` says that one of them ended or is being deleted; `broken` says that, or that one is missing though all
     were there before.
     """
 
@@ -28,7 +28,7 @@ class Replica:
     broken: bool = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Look at the pods once."""
+        """Judge the pods once."""
         lost = any(pod.terminating or pod.ended or pod.failure is not None for pod in self.pods)
         broken = lost or (not self.whole and (self.complete or self.released))
         object.__setattr__(self, "lost_a_pod", lost)
@@ -41,7 +41,7 @@ class Replica:
 
     @property
     def leader(self) -> PodRecord | None:
-        """Its first pod, which answers requests, and as a rule alone."""
+        """Its first pod, which answers requests (usually it alone); None where that is missing."""
         return next((pod for pod in self.pods if pod.rank == 0), None)
 
     @property
@@ -51,7 +51,7 @@ class Replica:
 
     @property
     def complete(self) -> bool:
-        """Whether the status says that every pod was seen: without that note none is released."""
+        """Whether the status notes that every pod was seen; without that note none is released."""
         return self.assignment is not None and self.assignment.complete
 
     @property
@@ -61,7 +61,7 @@ class Replica:
 
     @property
     def ready(self) -> bool:
-        """Whether it answers requests."""
+        """Whether it is assigned and answers requests."""
         return self.assignment is not None and self.assignment.is_served_by(self.pods)
 
 

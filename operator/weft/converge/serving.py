@@ -1,4 +1,4 @@
-"""Fronts: whether one answers, and why not."""
+"""Why the front of a resource, a managed router or a Gateway's route, does not answer."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def route_trouble(around: ObjectsAround) -> Explanation | None:
 
 
 def _said_by_gateways(route: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each condition of each parent, with the parent's name; none from before the route changed."""
+    """(Gateway, condition) for each condition of each parent of the route, except those from before it changed."""
     latest = (route.get("metadata") or {}).get("generation") or 0
     for parent in (route.get("status") or {}).get("parents") or ():
         for condition in parent.get("conditions") or ():

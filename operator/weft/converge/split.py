@@ -84,7 +84,7 @@ def converge_split(
 def _side(
     split: SplitRecord, role: Role, children: Iterable[PoolRecord], pods: Sequence[PodRecord], now: float
 ) -> tuple[Side, float | None]:
-    """The child by name and owner UID, counted; and after how many seconds it would be counted otherwise."""
+    """One half: the child found by name and owner UID, and its census; and seconds until that changes by itself."""
     name = split.child_name(role)
     pool = next((child for child in children if child.key.name == name and child.split_uid == split.key.uid), None)
     if pool is None:
@@ -120,7 +120,7 @@ def _front(split: SplitRecord, sides: Sequence[Side], routing: Routing, around: 
 
 
 def _engine(sides: Sequence[Side], pair: str, current: EngineName) -> EngineName:
-    """What replicas of an earlier pair run: it keeps its router where the engine changes."""
+    """The engine that replicas of an earlier pair run: the pair keeps its router where the engine changes."""
     replicas = (replica for side in sides for replica in side.replicas if pair_of_replica(replica) == pair)
     return next((engine_of(replica, current) for replica in replicas), current)
 
@@ -152,7 +152,7 @@ def _progress(
     reached: int,
     refused: Explanation | None,
 ) -> SplitProgress:
-    """What is told of a split, all of it about the generation that it has `reached`."""
+    """The progress of a split, all of it about the generation of its spec that it has `reached`."""
     prefill, decode = sides
     managed = split.router_kind is RouterKind.Managed
     paired = routing is not None and bool(routing.pairs)

@@ -1,4 +1,4 @@
-"""Ready, Reconciling and Stalled of a split, as `conditions` has them of a pool."""
+"""The conditions Ready, Reconciling and Stalled of a split; `conditions` has those of a pool."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def why_no_requests(sides: Sequence[Side], routing: Routing | None) -> Explanation | None:
-    """What keeps requests from whole pairs, or pairs from being whole."""
+    """What keeps requests from the pairs of a split, or pairs from being whole; None where nothing does."""
     return _half(sides) if routing is None else routing.taken or _half(sides) or _no_front(routing)
 
 
@@ -29,7 +29,7 @@ def _no_front(routing: Routing) -> Explanation | None:
 
 
 def _half(sides: Sequence[Side]) -> Explanation | None:
-    """Which half is missing while the other answers."""
+    """The half that is missing while the other answers; None where both or neither answer."""
     missing = [side.role.value for side in sides if side.ready == 0]
     if len(missing) != 1:
         return None
@@ -65,7 +65,7 @@ def split_conditions(
 
 
 def _moving(sides: Sequence[Side], counts: str) -> Explanation | None:
-    """What is under way on either side."""
+    """What is under way in either half; None where nothing is."""
     censuses = [side.census for side in sides if side.census is not None]
     rolling = any((census.outdated or census.undecided) and not census.paused for census in censuses)
     halted = any(census.outdated and census.paused for census in censuses)

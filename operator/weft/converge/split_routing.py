@@ -24,19 +24,19 @@ if TYPE_CHECKING:
 class Routing:
     """Generations of a split, the current one first, which of them have a front, and why those fronts do not answer.
 
-    Clients that choose pods themselves are their own front. `taken` is why nobody reaches any of them: a name that the
-    split needs belongs to somebody else.
+    `routers` is the number of routers by pair. Clients that choose pods themselves are their own front. `taken` is why
+    no generation can be reached: a name that the split needs belongs to somebody else.
     """
 
     known: tuple[Generation, ...]
     routers: Mapping[str, int]
     trouble: Mapping[str, Explanation | None]
-    lacks: Explanation | None = None  # of the cluster, for a Gateway: what is there cannot be seen then
+    lacks: Explanation | None = None  # what the cluster lacks for a Gateway, whose objects cannot be seen then
     taken: Explanation | None = None
 
     @classmethod
     def of(cls, split: SplitRecord, sides: Sequence[Side], around: ObjectsAround) -> Routing:
-        """As replicas, fronts and routes are now; `around` are the objects of the split's namespace."""
+        """Routing by replicas, fronts and routes as they are; `around` has the objects of the split's namespace."""
         known = generations_of(pair_of(split), [side.replicas for side in sides])
         if split.router_kind is RouterKind.Gateway:
             return cls._at_a_gateway(known, sides, around)
@@ -48,7 +48,7 @@ class Routing:
 
     @classmethod
     def _at_a_gateway(cls, known: tuple[Generation, ...], sides: Sequence[Side], around: ObjectsAround) -> Routing:
-        """One endpoint picker instead of routers, which is shown one generation."""
+        """Routing with one endpoint picker instead of routers, which is shown one generation."""
         desired = [side.census.desired if side.census is not None else 0 for side in sides]
         endpoints = around.mine(*ENDPOINTS, around.owner.name)
         shown = shown_to_a_picker(known, desired, shown_pair(endpoints))
@@ -57,24 +57,24 @@ class Routing:
 
     @property
     def pairs(self) -> tuple[Generation, ...]:
-        """Those with a front of whom both halves answer."""
+        """Generations that have a front and of which both halves answer."""
         return tuple(each for each in self.known if each.is_pair and each.pair in self.routers)
 
     @property
     def serves_the_current(self) -> bool:
-        """Whether a front that answers stands before the current generation."""
+        """Whether the current generation is a pair with a front that answers."""
         current = self.known[0]
         return current in self.pairs and self.trouble[current.pair] is None
 
     def spared(self, split: SplitRecord) -> Collection[Kind]:
-        """Kinds of what stood before the split while its router was of another type, until this one serves."""
+        """Kinds of objects of the split's earlier router type, which are kept until the current generation serves."""
         if self.serves_the_current or not any(each.is_pair for each in self.known[1:]):
             return ()
         return OF_ROUTERS if split.router_kind is RouterKind.Gateway else OF_GATEWAYS
 
     @property
     def only(self) -> str:
-        """The one pair that may be chosen, where a front stands before less than one; empty where all may be."""
+        """The one pair that the Service may choose, where another front has no whole pair; empty where all may be."""
         if not self.pairs or len(self.pairs) == len(self.routers):
             return ""
         return max(self.pairs, key=lambda each: min(each.answering)).pair

@@ -1,4 +1,4 @@
-"""Bringing replicas up: all pods gated, then released together."""
+"""Starting replicas: all pods are created with a scheduling gate, and released together."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ PODS_AT_A_TIME = 64  # a second or two of writing
 
 
 def create_missing(pool: PoolRecord, replicas: Iterable[Replica], around: ObjectsAround) -> Iterator[Action]:
-    """Pods that assigned replicas still lack, and their ComputeDomain before.
+    """Create the pods that assigned replicas still lack, and the ComputeDomain of each replica before its pods.
 
-    Raises `Invalid` for a spec of which no pods can be made. Some replicas at a time, and never a part of one: those
-    that are there are noted and released meanwhile, and the news of their pods brings the next pass. A replica that
-    lost a pod is never mended. Nor is one completed that was assigned for another revision: it would carry that
-    revision's label and this one's content.
+    Raises `Invalid` for a spec from which no pods can be rendered. Some replicas at a time, and never a part of one:
+    those that are there are noted and released meanwhile, and the events of their pods bring the next pass. A replica
+    that lost a pod is never repaired. Nor is one completed that was assigned for another revision: its pods would carry
+    that revision's label and this one's content.
     """
     current, created = revision_asked(pool), 0
     if current is None:
@@ -40,7 +40,7 @@ def create_missing(pool: PoolRecord, replicas: Iterable[Replica], around: Object
             continue
         domain = compute_domain_for(pool, assignment, around)
         if assignment.shared_domain and (domain is None or domain.terminating):
-            continue  # its split makes it, for both halves; claims by the template of one that goes fit no other
+            continue  # its split creates it for both halves; claims made for one that is being deleted fit no other
         there = {pod.rank for pod in replica.pods}
         missing = [body for rank, body in enumerate(render_pods(pool, assignment)) if rank not in there]
         if created and created + len(missing) > PODS_AT_A_TIME:
@@ -56,8 +56,8 @@ def release_whole(
 ) -> Iterator[Action]:
     """Remove the gates of replicas whose pods all exist and whose slot is still free, inside one NVLink domain.
 
-    That all exist has to be noted in the status first: should the released pods vanish without a trace, the note tells
-    that the replica is not to be created, but to be replaced. GPUs that released pods of this pool wait for are not
+    The status has to note first that all exist: should the released pods vanish without a trace, the note tells that
+    the replica is not to be created again, but to be replaced. GPUs that released pods of this pool wait for are not
     free, though no node counts them yet.
     """
     waiting = Counter(_awaited(replicas))
@@ -75,7 +75,10 @@ def release_whole(
 
 
 def _spans_domains(pool: PoolRecord, assignment: Assignment, fabric: Fabric) -> bool:
-    """Whether labels that changed since the decision tear it apart; of another revision nobody knows the shape."""
+    """Whether labels that changed since the decision spread it over NVLink domains; False for an unknown shape.
+
+    The shape is known for the current revision only.
+    """
     plan = pool.status.plan
     return (
         plan is not None
@@ -85,7 +88,7 @@ def _spans_domains(pool: PoolRecord, assignment: Assignment, fabric: Fabric) -> 
 
 
 def waits_for_domain(pool: PoolRecord, replica: Replica, fabric: Fabric, around: ObjectsAround) -> str | None:
-    """Why the ComputeDomain of a replica cannot take its nodes yet, or None."""
+    """Why the ComputeDomain of a replica cannot take its nodes yet; None where it can, or the replica has none."""
     if replica.assignment is None or replica.assignment.compute_domain is None:
         return None
     record = compute_domain_for(pool, replica.assignment, around)
@@ -97,7 +100,7 @@ def waits_for_domain(pool: PoolRecord, replica: Replica, fabric: Fabric, around:
 
 
 def _awaited(replicas: Iterable[Replica]) -> Mapping[str, int]:
-    """GPUs by node that released pods wait for, where Weft picked the node."""
+    """GPUs by node that released but unbound pods wait for, where Weft picked the node."""
     awaited: Counter[str] = Counter()
     for replica in replicas:
         if replica.assignment is None or replica.assignment.handover is not None:
@@ -108,7 +111,7 @@ def _awaited(replicas: Iterable[Replica]) -> Mapping[str, int]:
 
 
 def _nodes_awaited(replica: Replica, assignment: Assignment) -> list[str]:
-    """Where released pods will be bound; where labels do not tell their ranks, every node that has none of its pods.
+    """Nodes where released pods will be bound; if labels do not tell ranks, every node without a pod of the replica.
 
     Anybody may edit the label of a rank.
     """
