@@ -185,7 +185,10 @@ def _by_engine(current: EngineName, replicas: Sequence[Replica]) -> tuple[Genera
 
 
 def _counted(engine: EngineName, replicas: Sequence[Replica]) -> Generation:
-    """The generation of an engine; those that stay keep its front even while none answers: a new one is slow."""
+    """The generation of an engine; its assigned replicas keep its front even while none of them answers.
+
+    To start the front anew would take longer than that.
+    """
     staying = sum(replica.assignment is not None for replica in replicas)
     return Generation(engine, (staying,), (sum(answers(replica) for replica in replicas),))
 

@@ -53,7 +53,7 @@ class AssignedReplica:
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """Where it was decided to go; where its pods are, if that was for another scheduler to decide."""
+        """The nodes that Weft assigned; the nodes that its pods are on, if another scheduler picks them."""
         if self.assignment.handover is None:
             return self.assignment.nodes
         return tuple(pod.node for pod in self.pods if pod.node is not None)
@@ -78,7 +78,7 @@ class AssignedReplica:
 
     @property
     def ready(self) -> bool:
-        """Whether it answers requests, from nodes that do."""
+        """Whether the replica answers requests, and all its nodes answer."""
         return self.reachable and self.assignment.is_served_by(self.pods)
 
     @property

@@ -1,4 +1,4 @@
-"""Pools without a valid plan, of their own or for the other half of their split: what runs of them keeps running."""
+"""Pools without a valid plan, or whose other half of the split has none: their running replicas keep running."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def hold(prospect: Prospect, stage: Stage) -> Outcome:
-    """What is under way is completed, or it would wait behind its gates; what has lost its slot by then is given up."""
+    """The outcome of a pool without a plan: assigned replicas are completed and stay; those that lost their slot go."""
     pool, seen = prospect.pool, stage.survivors[prospect.pool.key.uid]
     problem = prospect.problem or Explanation(Reason.HoldNotPlanned, "the other half of the split has no valid plan")
     status = replace(pool.status, assignments=tuple(replica.assignment for replica in seen.replicas))

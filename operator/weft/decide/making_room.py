@@ -60,7 +60,7 @@ class _Resident:
 
 
 def make_room(courses: Sequence[Course], free: FreeMap, purse: Purse, now: float) -> None:
-    """For the first few that have no place: begin the moves that open one, or add to the refusal which would."""
+    """For the first few pools without a place: begin the moves that open one, or name those moves in the refusal."""
     stuck = [course for course in courses if course.growth.lacks_room and _may_be_helped(course)][:LOOKED_AT]
     residents = {each.movable.owner: each for course in courses for each in _residents(course)} if stuck else {}
     movable = [each.movable for each in residents.values()]

@@ -74,7 +74,7 @@ def look_for_outliers(snapshot: Snapshot, roll: Roll) -> Snapshot:
 
 
 def _is_worth_a_look(uid: str, pods: tuple[PodObservation, ...], role: Role) -> bool:
-    """The same pods of a pool are looked at once: metrics come less often than passes."""
+    """Whether comparing the pods of a pool could tell anything; the same pods, as in most passes, are judged once."""
     return _LAST.ask(uid, (pods, role), lambda question: worth_a_look(*question))
 
 

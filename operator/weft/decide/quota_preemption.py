@@ -1,8 +1,8 @@
 """A pool of higher priority whose quota is used up takes room in it from lower pools of its namespace.
 
-One replica in a decision, drained as usual, and for a split without any the first of both halves; only where there is a
-place for what would be paid. While what leaves will pay for it, that is kept and nobody else is asked to go, nor for
-half a minute after: a quota is counted anew some time after pods are gone.
+It takes room for one replica in a decision (for a split without any, the first of both halves), and only where there is
+a place for it. Victims drain as usual. While leaving pods will pay for it, their room is kept and nobody else is asked
+to go, nor for half a minute after: Kubernetes recounts a quota some time after pods are gone.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _COUNTED = Explanation(Reason.Preempting, "waits until its quota is counted with
 
 
 def keep_room(peers: Iterable[Sequence[Course]], units: Sequence[Sequence[Course]], ground: Ground) -> None:
-    """For units of one priority, once they have grown: what leaves pays for them, and no lower one gets it before."""
+    """Keep room in quotas that leaving pods will free for units of one priority that have grown, before lower ones."""
     since = ground.now - PROMISED_SECONDS
     for needed in [found for unit in peers if (found := _unpaid(unit, since))][:LOOKED_AT]:
         lower = _lower(needed, units, ground.accounts)
@@ -67,13 +67,13 @@ def _pays(coming: Accounts, needed: Iterable[Course]) -> bool:
 
 
 def _lower(needed: Sequence[Course], units: Sequence[Sequence[Course]], accounts: Accounts) -> list[Sequence[Course]]:
-    """Lower units whose replicas the same quotas count, the lowest first."""
+    """Units of lower priority whose replicas the same quotas count, the lowest first."""
     peers = _of_its_namespace(needed[0], units)
     return [unit for unit in lower_than(needed, peers) if _share_a_budget(needed, unit, accounts)]
 
 
 def _unpaid(unit: Sequence[Course], waited_since: float = inf) -> list[Course]:
-    """The pools of a unit of which quotas pay for one replica too few at once, as `places_needed` has them."""
+    """The pools of a unit that quotas pay for too few replicas of, and that may take room; as in `places_needed`."""
     behind = min(unit, key=lambda course: course.have / max(1, course.wanted))
     everything_paid = behind.turn.share is None or behind.have >= behind.wanted
     if everything_paid or behind.have < behind.growth.desired or any(_is_helped(course) for course in unit):
@@ -105,7 +105,7 @@ def _planned(needed: Iterable[Course]) -> list[Planned]:
 
 
 def _coming(needed: Sequence[Course], units: Sequence[Sequence[Course]], accounts: Accounts) -> Accounts:
-    """What quotas leave once everybody who leaves is gone, without what pools that are no lower put in their place."""
+    """What quotas leave once all leaving pods are gone, less the successors that pools of no lower priority place."""
     coming, peers = accounts.only(needed[0].turn.planned.pool.key.namespace), _of_its_namespace(needed[0], units)
     lower = {id(course) for unit in lower_than(needed, peers) for course in unit}
     for course in (course for unit in peers for course in unit):
@@ -138,7 +138,7 @@ def _leaving_names(unit: Iterable[Course]) -> set[str]:
 
 
 def _wait(needed: Sequence[Course], lower: Sequence[Sequence[Course]], ground: Ground) -> None:
-    """Keep room and places for what is needed, and say for whose pods it waits."""
+    """Keep room and places for the needed pools, and say for whose pods they wait."""
     leaving = {name for unit in lower for name in _leaving_names(unit)}
     slots = places_with(leaving_holds(lower, ground.free), needed, ground.free) or ()
     for course, slot in zip(needed, slots, strict=False):
@@ -149,7 +149,7 @@ def _wait(needed: Sequence[Course], lower: Sequence[Sequence[Course]], ground: G
 
 
 def _note(needed: Iterable[Course], now: float) -> None:
-    """Remember when it waited, so that nobody takes for used up what is only counted late."""
+    """Remember when the pools waited: room that a quota only counts late is then not taken for used up."""
     for course in needed:
         course.later = changed(course.later, took=now)
 
@@ -157,7 +157,7 @@ def _note(needed: Iterable[Course], now: float) -> None:
 def _victims(
     needed: Sequence[Course], lower: Sequence[Sequence[Course]], coming: Accounts, free: FreeMap
 ) -> list[Victim]:
-    """Replicas whose room pays for all that is needed, and beside whom there is a place for it; none where none do."""
+    """Replicas whose room pays for all that is needed, with a place for it once they are gone; empty without such."""
     candidates = [victim for unit in lower for victim in could_yield(unit, free)]
     enough = _until_paid([], candidates, needed, coming)
     holds = (*leaving_holds(lower, free), *holds_of_all(enough))
@@ -170,7 +170,7 @@ def _victims(
 def _until_paid(
     first: Sequence[Victim], candidates: Iterable[Victim], needed: Sequence[Course], coming: Accounts
 ) -> list[Victim]:
-    """The first ones, and then as few as will do in their order; none where all are not enough."""
+    """The `first` victims and as few candidates, in order, as pay for what is needed; empty if all are too few."""
     found = list(first)
     for each in candidates:
         if _pay(found, needed, coming):
@@ -187,7 +187,7 @@ def _until_paid(
 
 
 def _pay(victims: Iterable[Victim], needed: Sequence[Course], coming: Accounts) -> bool:
-    """Whether quotas pay for what is needed once these are gone, too."""
+    """Whether quotas pay for what is needed once these victims are gone, too."""
     then = coming.copy()
     for victim in victims:
         then.give_back(victim.course.turn.planned, victim.replica.pods)

@@ -48,7 +48,7 @@ class Start(Ground):
 
 
 def all_set_out(units: Sequence[Sequence[Turn]], start: Start) -> list[list[Course]]:
-    """Departures of everyone; last of those who would change their shape, when the room for it can be seen."""
+    """The courses of all units; those that would change shape set out last, when the room for that can be seen."""
     found: dict[int, list[Course]] = {}
     changing = list(map(changes_shape, units))
     for index in sorted(range(len(units)), key=changing.__getitem__):
@@ -61,7 +61,7 @@ def all_set_out(units: Sequence[Sequence[Turn]], start: Start) -> list[list[Cour
 
 
 def _with_room(turns: Sequence[Turn], start: Start) -> list[Course]:
-    """One pool or split, in new shapes where these have room: also in what it lets go while it keeps the old ones."""
+    """The courses of a unit, in new shapes where these have room, also in what it lets go while it keeps old ones."""
     kept = kept_for_want_of_room(turns, start, start.replan)
     courses = _together(kept, start)
     if kept is turns or not any(course.leaving.gone for course in courses):
@@ -78,7 +78,10 @@ def _without_those_that_leave(turn: Turn, course: Course) -> Turn:
 
 
 def set_out_anew(turns: Sequence[Turn], before: Sequence[Course], start: Start) -> list[Course]:
-    """The same pools in other shapes: who left has left, but for who comes in one of these; spares are kept once."""
+    """The courses of the same pools in other shapes: replicas that left stay gone, unless they have their place back.
+
+    What was kept as spares before is released first.
+    """
     for hold in (hold for course in before for hold in course.growth.spares):
         start.free.release(hold)
     left = [
@@ -101,7 +104,7 @@ def _has_its_place_back(each: Departure, turn: Turn, start: Start) -> bool:
 
 
 def _together(turns: Sequence[Turn], start: Start) -> list[Course]:
-    """One pool, or both halves of a split, that set out."""
+    """The courses of one pool, or of both halves of a split."""
     alone = alone_in(turns) if len(turns) > 1 else start.alone
     begun = replace(start, alone=alone) if alone else start
     return [_set_out(turn, begun, turns) for turn in turns]

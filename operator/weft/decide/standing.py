@@ -35,7 +35,7 @@ class Standing:
     firm: frozenset[int]
     sound: bool
     ready: bool
-    depends: bool  # whether any is handed over or has a ComputeDomain: then others have a say
+    depends: bool  # whether any is handed over or has a ComputeDomain, so that its pods alone do not tell
     strays: int  # pods of no replica
     ids: tuple[int, ...]
     revisions: frozenset[str]
@@ -82,7 +82,7 @@ def _by_replica(pods: tuple[PodRecord, ...]) -> dict[int, tuple[PodRecord, ...]]
 
 
 def _replica(assignment: Assignment, pods: tuple[PodRecord, ...]) -> AssignedReplica:
-    """One assignment, complete from the first time on that all its pods are there, if that is all it needs."""
+    """A replica; its assignment is complete once all its pods exist, unless it also needs a ComputeDomain."""
     if len(pods) == assignment.pods and not assignment.complete and assignment.compute_domain is None:
         assignment = replace(assignment, complete=True)
     return AssignedReplica(assignment, pods)

@@ -110,7 +110,7 @@ def _refuse_huge_pages_alone(engine: EngineSpec) -> None:
 
 
 def refuse_unsupported_front(split: SplitSpec) -> None:
-    """The same for the front of a split."""
+    """Raise `Invalid` for the first setting of a split's front that cannot be served, with what is allowed."""
     for unsupported, field, allowed in (
         _mooncake_claim(split),
         *_router_claims(split.router),

@@ -40,7 +40,7 @@ class Vanished:
 def vanished_under(
     planned: Planned, shape: Shape, roll: Roll, fabric: Fabric, memory: ScaleMemory | None
 ) -> Vanished | None:
-    """What is out of sight of a pool that would leave this shape, though it serves in it and its spec allows it."""
+    """The vanished GPUs of a pool that would leave a shape in which it serves and which its spec allows, or None."""
     if planned.plan.shape == shape or not allows(planned.spec, shape):
         return None
     what = next(filter(None, (_not_seen(each, shape, roll, fabric) for each in _in_it(planned.pool, roll))), None)
