@@ -35,7 +35,7 @@ MOST_LOOKS = 0.5
 def is_at_its_maximum(turn: Turn, now: float) -> bool:
     """Whether the pool has all replicas that it may have, wants more, and does not meet its SLO with them.
 
-    False where `maxGPUs` or a quota is what allows no more: a budget is not to be exceeded by another shape.
+    False where `maxGPUs` or a quota is what allows no more: that is a budget and no maximum of replicas.
     """
     is_held = turn.scale.explanation.reason is Reason.AtMaximum
     if not is_held or len(turn.survivors.replicas) < turn.scale.desired:
@@ -130,7 +130,7 @@ def wanted_at_its_maximum(turn: Turn) -> int:
 
 
 def _lasting(turn: Turn, now: float) -> float | None:
-    """Requests per second averaged over the time that requests take; None where all was last measured too long ago."""
+    """Requests per second averaged over the time that requests take; None if the last full measurement is too old."""
     seen = turn.memory.seen
     return turn.memory.lasting if seen is not None and 0 <= now - seen <= GAP_SECONDS else None
 

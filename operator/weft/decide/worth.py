@@ -30,7 +30,7 @@ def share_of(assignment: Assignment, plan: Plan) -> float:
 def share_beside(assignment: Assignment, planned: Planned) -> float:
     """The share as in `share_of`, but by capacity instead of GPUs where that is what counts; at most 1.
 
-    If one counted for more than 1, many that serve little would leave for a few that serve much before those serve.
+    By GPUs, many that serve little each would leave for a few that serve much, before those serve.
     """
     status, plan = planned.pool.status, planned.plan
     before, left, now = status.plan, status.left_shape, plan.prediction.capacity
