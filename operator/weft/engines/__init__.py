@@ -92,17 +92,17 @@ def series_for(engine: EngineName, version: str) -> EngineSeries:
 
 
 def ports_by_label() -> dict[str, int]:
-    """Where engines answer, by what the labels of their pods call them."""
+    """The port on which each engine serves, keyed by the engine's value in the pod label."""
     return {engine_label(engine): adapter.port for engine, adapter in _ADAPTERS.items()}
 
 
 def finished_by_engine() -> tuple[str, ...]:
-    """What counts finished requests, of each engine: no version calls it otherwise."""
+    """Names of the counters of finished requests, one per engine; they are the same in every version."""
     known = load()
     return tuple(series_for(engine, known.engine(engine).version).finished for engine in EngineName)
 
 
 def series_in_image(release: EngineRelease) -> EngineSeries:
-    """The same of a release in its image, which may have a proxy before the engine."""
+    """The metric names of a release as its image serves them: a NIM has a proxy with another path before the engine."""
     found = series_for(release.name, release.version)
     return replace(found, path=METRICS_PATH) if is_driven(release) else found

@@ -1,4 +1,4 @@
-"""How much an engine takes into one step: what the plan counts on, told to it, or what the user says (ADR 0047)."""
+"""Limits on one engine step: what the plan assumes, what the engine is told, and what the user overrides (ADR 0047)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class _Options:
-    """The options that say so; those of some engines count all data-parallel ranks together."""
+    """Names of the two options that set a `Batch`; some engines count all data-parallel ranks together."""
 
     tokens: str
     sequences: str
@@ -44,25 +44,25 @@ _OPTIONS = {
     EngineName.SGLang: _Options("--chunked-prefill-size", "--max-running-requests", of_all_ranks=True),
     EngineName.TensorRTLLM: _Options("--max_num_tokens", "--max_batch_size"),
 }
-_TELLING = len("--max-num-")  # which several options of an engine begin with
-_NUMBER = re.compile(r"(\d+(?:\.\d+)?)([kKmM]?)")  # as vLLM writes them: 8k are 8,000 tokens, 8K are 8,192
+_TELLING = len("--max-num-")  # the common beginning of several options of an engine
+_NUMBER = re.compile(r"(\d+(?:\.\d+)?)([kKmM]?)")  # vLLM's notation: 8k is 8,000 tokens, 8K is 8,192
 _TIMES = {"": 1, "k": 1000, "K": 1024, "m": 1000**2, "M": 1024**2}
 
 
 def counted_on(efficiency: Efficiency, engine: EngineSpec, shape: Shape) -> Efficiency:
-    """An engine's coefficients with the user's own numbers in place of those that Weft would set."""
+    """An engine's coefficients with the user's own batch limits in place of those that Weft would set."""
     planned = Batch(int(efficiency.batched_tokens), int(efficiency.sequences))
     found = _batch(engine.args, shape, planned) if engine.args and shape.accelerator != "cpu" else planned
     if found == planned:
-        return efficiency  # the very one, which is compared quickly
+        return efficiency  # the same object, which compares quickly
     return replace(efficiency, batched_tokens=float(found.tokens), sequences=float(found.sequences))
 
 
 def batch_arguments(request: LaunchRequest) -> Arguments:
-    """What the plan counts on, as far as the user says nothing else and the engine need not find it out itself.
+    """Options for the limits that the plan assumes, unless the user sets them or the engine has to find them itself.
 
-    They follow from the shape and the arguments alone, so that all replicas of a revision are alike. What is assumed
-    of processors is for tests, and not told.
+    They follow from the shape and the arguments alone, so that all replicas of a revision are alike. The limits assumed
+    for CPUs are for tests, and the engine is not given them.
     """
     shape, args = request.plan.shape, request.spec.engine.args
     if request.on_cpu or _is_the_engines_matter(request):
@@ -77,7 +77,7 @@ def batch_arguments(request: LaunchRequest) -> Arguments:
 
 
 def batch_conflict(args: tuple[str, ...]) -> str | None:
-    """Why vLLM would not start: a step has a token for each sequence at least."""
+    """Why vLLM would not start, or None: a step needs at least one token per sequence."""
     options = _OPTIONS[EngineName.VLLM]
     tokens, sequences = _own(args, options.tokens), _own(args, options.sequences)
     if tokens is None or sequences is None or sequences <= tokens:
@@ -89,7 +89,7 @@ def batch_conflict(args: tuple[str, ...]) -> str | None:
 
 
 def _batch(args: tuple[str, ...], shape: Shape, planned: Batch) -> Batch:
-    """The user's numbers where there are some. vLLM takes no more sequences than tokens, so one bounds the other."""
+    """The limits in effect: the user's if given. vLLM takes no more sequences than tokens, so one bounds the other."""
     options = _OPTIONS[shape.engine]
     ranks = shape.data_parallel if options.of_all_ranks else 1
     tokens, sequences = (_own(args, option) for option in (options.tokens, options.sequences))
@@ -106,14 +106,14 @@ def _batch(args: tuple[str, ...], shape: Shape, planned: Batch) -> Batch:
 
 
 def _own(args: tuple[str, ...], option: str) -> int | None:
-    """The user's number; None where there is none, and where it cannot be read, as of an engine's own `-1`."""
+    """The user's number for an option; None if it is not given or is no number (an engine's own `-1`)."""
     match = _NUMBER.fullmatch(_said(args, option))
     found = int(float(match[1]) * _TIMES[match[2]]) if match else 0
     return found or None
 
 
 def _said(args: tuple[str, ...], option: str) -> str:
-    """The value of an option, which argparse also knows by a beginning."""
+    """The value of an option, which argparse also accepts abbreviated."""
     dashed = option.replace("_", "-")
     return given(tuple(_spelled_out(argument, dashed) for argument in args), dashed)
 
@@ -129,9 +129,10 @@ def _says(request: LaunchRequest, option: str) -> bool:
 
 
 def _tells_tokens(request: LaunchRequest) -> bool:
-    """SGLang gathers the chunks of attention-DP ranks for its experts, and divides its own number by the ranks.
+    """Whether the engine is given the limit on tokens: not if the user sets it, nor in the two cases below.
 
-    vLLM needs a step for the longest prompt where prompts may not be cut, and knows how long that is.
+    SGLang gathers the chunks of attention-DP ranks for its experts, and divides its own number by the ranks. vLLM
+    must take the longest prompt in one step if chunked prefill is off, and knows how long that is.
     """
     shape, options = request.plan.shape, _OPTIONS[request.plan.shape.engine]
     if shape.engine is EngineName.VLLM and given(request.spec.engine.args, "--enable-chunked-prefill") == "false":
@@ -141,10 +142,10 @@ def _tells_tokens(request: LaunchRequest) -> bool:
 
 
 def _tells_sequences(request: LaunchRequest) -> bool:
-    """Engines that keep a state for each sequence make room for all that they are told of, or do not start.
+    """Whether the engine is given the limit on sequences, which is unsafe for models that keep a state per sequence.
 
-    So does SGLang for what windows keep, and with drafts, where it takes 48 by itself. A model that nobody knows may
-    have either.
+    Engines reserve room for every sequence they are told of, or do not start. So does SGLang for sliding windows,
+    and with drafts, where it takes 48 by itself. An unknown model may have either.
     """
     model, engine = request.spec.model, request.plan.shape.engine
     drafts = engine is EngineName.SGLang and request.spec.engine.speculative_json is not None
@@ -162,11 +163,11 @@ def _grows_without_end(mixer: Mixer) -> bool:
     return isinstance(mixer, LatentAttention) or (isinstance(mixer, GroupedAttention) and mixer.window_tokens is None)
 
 
-_FITS = {EngineName.VLLM: _grows, EngineName.SGLang: _grows_without_end}  # TensorRT-LLM is told its own default
+_FITS = {EngineName.VLLM: _grows, EngineName.SGLang: _grows_without_end}  # TensorRT-LLM is given its own default
 
 
 def _is_the_engines_matter(request: LaunchRequest) -> bool:
-    """Whether the user chose something from which vLLM takes other numbers than its usual ones."""
+    """Whether the user chose something for which vLLM picks batch limits of its own."""
     if request.plan.shape.engine is not EngineName.VLLM:
         return False
     backend = given(request.spec.engine.args, "--all2all-backend")
@@ -174,11 +175,11 @@ def _is_the_engines_matter(request: LaunchRequest) -> bool:
     return backend in _SMALL_STEPS or _says(request, "--performance-mode")
 
 
-_SMALL_STEPS = frozenset({"deepep_low_latency", "nixl_ep"})  # with ranks and experts: 256 tokens, from 0.20 on
+_SMALL_STEPS = frozenset({"deepep_low_latency", "nixl_ep"})  # with DP ranks and experts: 256 tokens, from 0.20 on
 
 
 @functools.lru_cache(maxsize=256)
 def _mixers(model_id: str, config_json: str | None) -> frozenset[Mixer]:
-    """How layers of a model look at other tokens; none of one that nobody knows."""
+    """The kinds of attention or recurrence in a model's layers; empty for an unknown model."""
     known = architecture_from_config(model_id, config_json) if config_json else load().architecture(model_id)
     return frozenset(block.mixer for block in known.blocks if block.mixer is not None) if known else frozenset()

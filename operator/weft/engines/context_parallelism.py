@@ -1,7 +1,7 @@
-"""Which contexts vLLM lets GPUs share: a KV cache among those that copy it (DCP), a prompt among tensor groups (PCP).
+"""Which shapes may use context parallelism on vLLM: a KV cache split in decode (DCP), prompts split in prefill (PCP).
 
-Read from the releases 0.10.2 to 0.33.0; a version is the first of those looked at that has a thing. The flag of PCP is
-there since 0.12, but no attention on GPUs serves it before 0.27, and NIXL refuses it before 0.30.
+Read from the releases 0.10.2 to 0.33.0; a version is the first that was seen to support something. The flag of PCP
+exists since 0.12, but no attention backend for GPUs supports it before 0.27, and NIXL refuses it before 0.30.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ SHARES_GROUPED_KV: Version = (0, 11, 2)
 SHARES_8_BIT_KV: Version = (0, 25, 1)
 HANDS_OVER_SHARED_KV: Version = (0, 29, 0)
 SHARES_PROMPTS: Version = (0, 30, 0)
-SHARES_PROMPTS_OF_SELECTORS: Version = (0, 33, 0)  # before, without CUDA graphs only
+SHARES_PROMPTS_OF_SELECTORS: Version = (0, 33, 0)  # before, only without CUDA graphs
 
 
 @dataclass(frozen=True, slots=True)
 class Sharing:
-    """A shape on an engine's version and a vendor's accelerators, for a model and a pool's wishes."""
+    """A shape and what its context parallelism depends on: the engine version, accelerator vendor, model and pool spec."""
 
     shape: Shape
     spec: PoolSpec
@@ -44,19 +44,19 @@ class Sharing:
 
     @property
     def drafts(self) -> str:
-        """How tokens are drafted; empty where they are not."""
+        """The method of speculative decoding; empty if there is none."""
         wish = speculative_wish(self.spec.engine.speculative_json)
         return wish.method if wish is not None else ""
 
     def is_before(self, version: Version) -> bool:
-        """Whether the engine is older."""
+        """Whether the engine is older than `version`."""
         return parse_version(self.version) < version
 
 
 def shared_copies(architecture: Architecture, tensor_parallel: int) -> int:
-    """GPUs of a tensor group that could share a context: those with one KV, if every layer keeps it whole.
+    """How many GPUs of a tensor group could share a context: those with copies of the same KV heads; 1 if none can.
 
-    vLLM shares neither windows nor states of recurrences, and what a selector looks at only in a format of its own.
+    vLLM shares neither sliding windows nor recurrent states, and keeps what a selector reads in a format of its own.
     """
     if not _keeps_all_of(architecture):
         return 1
@@ -65,21 +65,21 @@ def shared_copies(architecture: Architecture, tensor_parallel: int) -> int:
 
 
 def decode_context_conflict(asked: Sharing) -> str | None:
-    """Why a shape cannot share a context while it decodes; None too where it does not."""
+    """Why a shape cannot use decode context parallelism; None if it can or does not ask for it."""
     if asked.shape.decode_context_parallel == 1:
         return None
     return next((sentence for wrong, sentence in _decode_claims(asked) if wrong), None)
 
 
 def prefill_context_conflict(asked: Sharing) -> str | None:
-    """Why a shape cannot share prompts; None too where it does not."""
+    """Why a shape cannot use prefill context parallelism; None if it can or does not ask for it."""
     if asked.shape.prefill_context_parallel == 1:
         return None
     return next((sentence for wrong, sentence in _prefill_claims(asked) if wrong), None)
 
 
 def _decode_claims(asked: Sharing) -> Iterator[tuple[bool, str]]:
-    """Each with the sentence that goes with it where it holds."""
+    """Pairs of (whether the shape fails, the sentence that says why), for decode context parallelism."""
     shape, version, tensor = asked.shape, asked.version, asked.shape.tensor_parallel
     among, copies = shape.decode_context_parallel, shared_copies(asked.architecture, tensor)
     yield shape.engine is not EngineName.VLLM, f"Weft plans DCP for vLLM, not for {shape.engine.value}; allowed: 1"
@@ -102,7 +102,7 @@ def _decode_claims(asked: Sharing) -> Iterator[tuple[bool, str]]:
 
 
 def _prefill_claims(asked: Sharing) -> Iterator[tuple[bool, str]]:
-    """Each with the sentence that goes with it where it holds."""
+    """Pairs of (whether the shape fails, the sentence that says why), for prefill context parallelism."""
     shape, version = asked.shape, asked.version
     yield shape.engine is not EngineName.VLLM, f"Weft plans PCP for vLLM, not for {shape.engine.value}; allowed: 1"
     yield asked.spec.role is not Role.Prefill, "only the prefill half of a split shares prompts; allowed: 1"
@@ -125,7 +125,7 @@ def _keeps_all_of(architecture: Architecture) -> bool:
 
 
 def _keeps_all(mixer: Mixer) -> bool:
-    """Whether every layer of it keeps, and looks at, all of a context."""
+    """Whether layers of this kind keep the whole context and attend to all of it."""
     if isinstance(mixer, GroupedAttention):
         return mixer.window_tokens is None
     return isinstance(mixer, LatentAttention) and mixer.selector is None

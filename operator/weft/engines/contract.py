@@ -1,4 +1,4 @@
-"""What every engine adapter answers."""
+"""The interface of every engine adapter."""
 
 from __future__ import annotations
 
@@ -15,37 +15,37 @@ class EngineAdapter(Protocol):
 
     @property
     def leaves_front_by(self) -> LeavesBy:
-        """How a pod leaves the front that belongs to this engine."""
+        """How a pod is taken out of the engine's own router."""
 
     @property
     def pairs_in_its_image(self) -> bool:
-        """Whether its front before a pair is a program of the engine's own image, and not an image of its own."""
+        """Whether its router for a prefill/decode pair is a program in the engine's image, not an image of its own."""
 
     @property
     def counts_handover(self) -> bool:
-        """Whether the TTFT that it tells of a prefill half ends when the other half has the KV, and not before."""
+        """Whether the TTFT that a prefill half reports includes the KV transfer to the decode half."""
 
     @property
     def port(self) -> int:
-        """Where the first pod of a replica takes requests."""
+        """The port on which the first pod of a replica takes requests."""
 
     def launch(self, request: LaunchRequest) -> ContainerLaunch:
-        """The container of one rank; raises `Invalid` for a wish that this engine or version cannot fulfil."""
+        """The container of one rank; raises `Invalid` for a request that this engine or version cannot fulfil."""
 
     def front(self, request: FrontRequest) -> ContainerLaunch:
         """The container of the engine's own router in front of replicas or of a pair of pools."""
 
     def argument_conflict(self, args: tuple[str, ...], shape: Shape) -> Explanation | None:
-        """Why the user's arguments may not be added: the first that decides what Weft decides, and the field to use."""
+        """Why the first of the user's arguments that sets what Weft sets is refused, with the field to use, or None."""
 
     def unknown_arguments(self, args: tuple[str, ...], version: str) -> tuple[str, ...]:
-        """Those of the user's arguments that this version does not know, with what they may mean.
+        """The user's arguments that this version does not know, each with what it may mean.
 
-        None of them where nobody knows the options of the version. They are passed on all the same.
+        Empty if the options of the version are not known. Unknown arguments are passed on all the same.
         """
 
     def failure(self, text: str) -> Explanation | None:
-        """What a termination message or log tail says of the end, in the engine's own line.
+        """Why the engine ended, from a termination message or log tail, in the engine's own line; None if unknown.
 
-        `EngineFailed` with the root cause; `EngineCoreDied` where it only says that a process of it is gone.
+        `EngineFailed` with the root cause; `EngineCoreDied` if the text only says that one of its processes is gone.
         """

@@ -1,4 +1,4 @@
-"""How `sglang-router`, and `vllm-router` that came from it, are told which pods of their namespace are replicas."""
+"""Service discovery arguments of `sglang-router` and its descendant `vllm-router`: which pods are replicas."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def discovery_arguments(request: FrontRequest, engine_port: int, pairing: tuple[str, ...]) -> tuple[str, ...]:
-    """Where replicas listen and by which labels they are found; `pairing` is what makes a router pair two pools."""
+    """The port and the label selectors of replicas; `pairing` are the arguments that make a router pair two pools."""
     return (
         *("--service-discovery", "--service-discovery-port", str(engine_port)),
         *("--service-discovery-namespace", request.namespace),

@@ -1,8 +1,8 @@
-"""KV on disks of nodes: how much, where, and what is refused before a disk would be full.
+"""KV cache on node disks: how much, where, and which settings are refused because a disk could fill up.
 
 Read from SGLang's packages 0.5.13, 0.5.14, 0.5.15 and 0.5.23: `--hicache-storage-backend file` writes pages below one
-directory. From 0.5.14 on each rank deletes its least recently used ones before it has more than a size. What vLLM keeps
-there is in `lmcache.py`.
+directory. From 0.5.14 on each rank deletes its least recently used pages before it exceeds a size. What vLLM keeps on
+disk is in `lmcache.py`.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ if TYPE_CHECKING:
     from weft.engines.launch import LaunchRequest
 
 EPHEMERAL = "ephemeral-storage"
-# Of the volume: past its limit the kubelet ends the pod, and files take whole blocks.
+# Fraction of the volume: past its limit the kubelet evicts the pod, and files take whole blocks.
 FILLED = 0.95
 _BACKEND = "--hicache-storage-backend"
-_FLAGS = (_BACKEND, f"{_BACKEND}-extra-config")  # the latter has sizes, too, and the last word
+_FLAGS = (_BACKEND, f"{_BACKEND}-extra-config")  # the latter also sets sizes, and takes precedence
 _VARIABLES = "SGLANG_HICACHE_FILE_BACKEND_"
 
 
 def disk_bytes(spec: PoolSpec, shape: Shape) -> int:
-    """What each pod of a replica may keep on the disk of its node, 0 without."""
+    """Bytes of KV that each pod of a replica may keep on the disk of its node; 0 if KV is not kept on disk."""
     kept = json.loads(spec.kv.offload_json or "{}").get("diskGiB") or 0
     return kept * GIB // shape.pods
 
 
 def disk_arguments(request: LaunchRequest) -> tuple[str, ...]:
-    """SGLang's tier behind host memory; raises `Invalid` for words of the user's that would undo it or its bound."""
+    """Arguments for SGLang's disk tier behind host memory; raises `Invalid` for user settings that contradict it."""
     if not disk_bytes(request.spec, request.plan.shape):
         return ()
     refuse_beside_disks(request.spec, _FLAGS, (_VARIABLES,))
@@ -46,7 +46,7 @@ def disk_arguments(request: LaunchRequest) -> tuple[str, ...]:
 
 
 def disk_variables(request: LaunchRequest) -> Iterator[EnvValue]:
-    """Where it is, and what each rank keeps within."""
+    """Variables for the directory of the disk tier and the size limit of each rank."""
     shape = request.plan.shape
     kept = disk_bytes(request.spec, shape)
     if kept:
@@ -55,7 +55,7 @@ def disk_variables(request: LaunchRequest) -> Iterator[EnvValue]:
 
 
 def refuse_beside_disks(spec: PoolSpec, flags: tuple[str, ...], variables: tuple[str, ...]) -> None:
-    """Raise `Invalid` for words of the user's that decide the same; `variables` are beginnings of their names."""
+    """Raise `Invalid` for user settings that decide the same as Weft; `variables` are prefixes of variable names."""
     users = [
         *(f"engine.args {flag}" for flag in flags if given(spec.engine.args, flag)),
         *(f"engine.env {name}" for name, _ in spec.engine.env if name.startswith(variables)),

@@ -1,4 +1,4 @@
-"""Environment variables that engines share: the hub, the network between pods, and whose value counts."""
+"""Environment variables common to engines: the hub, the network between pods, and how they merge with the user's."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ if TYPE_CHECKING:
     from weft.engines.launch import LaunchRequest
 
 POD_IP = "status.podIP"
-# UCX on an accelerator needs its copy transports beside the wire; without a GPU there are none.
+# UCX on an accelerator needs its copy transports beside the network's; without a GPU there are none.
 _COPIES = {"nvidia": "cuda_copy,cuda_ipc,", "amd": "rocm_copy,rocm_ipc,"}
 _UCX_TLS_ON_CPU = "tcp,self,sm"
-# Memory of a GPU goes over TCP in pieces, each copied through the host: of 8 KiB unless told otherwise. Receivers take
-# 64 KiB by default, and ask nobody (docs/adr/0075).
+# GPU memory goes over TCP in segments copied through the host, of 8 KiB unless set otherwise. Receivers take
+# 64 KiB by default, and do not negotiate (docs/adr/0075).
 _TCP_PIECE = "64k"
 
 
 def with_users(ours: Iterable[EnvValue], engine: EngineSpec) -> tuple[EnvValue, ...]:
-    """Ours, and the user's over those of ours that are not refused; names are unique."""
+    """Weft's variables merged with the user's, which take precedence; names are unique. Conflicts are refused elsewhere."""
     users = tuple(EnvValue(name, value) for name, value in engine.env)
     theirs = {value.name for value in users}
     return (*(value for value in ours if value.name not in theirs), *users)
 
 
 def hub(model: ModelSpec) -> Iterator[EnvValue]:
-    """No questions to Hugging Face where nothing comes from it, the token and the cache where a source names them."""
+    """Variables for Hugging Face: offline if nothing is downloaded, else the token and cache that the source names."""
     if not needs_the_hub(model):
         yield EnvValue("HF_HUB_OFFLINE", "1")
     if model.source is not None and model.source.token_secret is not None:
@@ -45,12 +45,12 @@ def hub(model: ModelSpec) -> Iterator[EnvValue]:
 
 
 def transports(request: LaunchRequest) -> Iterator[EnvValue]:
-    """The wires that NIXL may take between the halves of a split: UCX's, or Amazon's through libfabric."""
+    """Transports that NIXL may use between the halves of a split: UCX's, or Amazon's EFA through libfabric."""
     if over_efa(request.spec):
         yield from efa_variables()
         return
     copies = _COPIES.get(load().accelerator(request.plan.shape.accelerator).vendor, "")
-    without_rdma = f"tcp,{copies}sm,self"  # over TCP UCX sends what it has to say of NVLink's memory
+    without_rdma = f"tcp,{copies}sm,self"  # over TCP UCX sends the control messages for NVLink's memory
     wires = {"TCP": without_rdma, "RDMA": "^tcp", NVLINK: without_rdma}
     chosen = _UCX_TLS_ON_CPU if request.on_cpu else wires.get(request.spec.kv.transport)
     if chosen is not None:
@@ -60,14 +60,14 @@ def transports(request: LaunchRequest) -> Iterator[EnvValue]:
     if over_nvlink(request.spec):
         yield from nvlink_variables()
     named = named_interfaces(request.spec.pod) if request.spec.kv.transport == "TCP" else ()
-    if named:  # devices of RDMA have other names
+    if named:  # RDMA devices have other names
         yield EnvValue("UCX_NET_DEVICES", ",".join(named))
 
 
 def between_pods(request: LaunchRequest) -> Iterator[EnvValue]:
-    """The interfaces over which the ranks of several pods find each other: what the pod's annotation names, or its own.
+    """The network interfaces over which the ranks of several pods meet: those of the pod's annotation, else `eth0`.
 
-    NCCL takes several, and `=` is for the very name; Gloo uses one.
+    NCCL takes several, and `=` asks for an exact name; Gloo uses one.
     """
     if request.plan.shape.pods == 1:
         return

@@ -1,4 +1,4 @@
-"""Find the line of an engine's log that says why it ended, or at least that a process of it did."""
+"""Find the line of an engine's log that says why it ended, or at least that one of its processes did."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _CAUSE_FOLLOWS = re.compile(r"\d+ validation errors? for \S+$")
 
 @dataclass(frozen=True)
 class LogForm:
-    """How an engine writes its log. `cleaned` gives the process that wrote a line, as far as it says so, and the words.
+    """How an engine writes its log. `cleaned` splits a line into the process that wrote it, if named, and the message.
 
-    `depth` is how near a process is to the cause; 0 is whoever only reports. `gone` are patterns of what the engine
-    says when one of its processes is gone, the most telling first: one that was killed leaves no other line, and one
-    that failed by itself has left its cause, which is better than any of these. `wrappers` only say that something else
+    `depth` is how near a process is to the cause; 0 is one that only reports. `gone` are patterns of what the engine
+    logs when one of its processes is gone, the most telling first: a killed process leaves no other line, and one that
+    failed by itself has logged its cause, which is better than any of these. `wrappers` only say that something else
     failed.
     """
 
@@ -41,7 +41,7 @@ class LogForm:
         return re.compile("|".join([*self.gone, *self.wrappers, r"^SystemExit|^KeyboardInterrupt"]))
 
     def failure(self, text: str) -> Explanation | None:
-        """The most telling line: a refused argument, else the last error of the deepest process, else who is gone."""
+        """The most telling line: a refused argument, else the deepest process' last error, else a lost process."""
         lines = [self.cleaned(_ANSI.sub("", line).rstrip()) for line in text.splitlines()]
         refused = [words for _, words in lines if _USAGE_ERROR.match(words)]
         if refused:
@@ -62,7 +62,7 @@ class LogForm:
         return Explanation(Reason.EngineFailed, last[:LONGEST_LINE])
 
     def _gone(self, lines: list[tuple[str, str]]) -> str | None:
-        """The most telling line about a process that is gone."""
+        """The most telling line about a process that is gone; None if there is no such line."""
         patterns = (re.compile(words) for words in self.gone)
         said = (words.strip() for pattern in patterns for _, words in lines if pattern.search(words))
         return next(said, None)
@@ -73,7 +73,7 @@ def _is_error(words: str) -> bool:
 
 
 def _with_its_cause(lines: list[tuple[str, str]], at: int) -> str:
-    """A validation error says what was wrong on its next line."""
+    """An error message; a validation error says what was wrong on its next line, which is joined."""
     words = lines[at][1].strip()
     if _CAUSE_FOLLOWS.search(words) and at + 1 < len(lines):
         return f"{words}: {lines[at + 1][1].strip()}"

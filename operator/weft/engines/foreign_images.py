@@ -1,4 +1,4 @@
-"""Images whose entry point is a server of its own, as far as their names tell (ADR 0048, ADR 0061)."""
+"""Images whose entry point is another server, as far as their names tell (ADR 0048, ADR 0061)."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ if TYPE_CHECKING:
     from weft.domain.shape import EngineRelease
 
 _TRITON = "tritonserver"
-# What such an image is, and why the plan of a pool could not be kept in it.
+# What such an image is, and why it could not follow the plan of a pool.
 _A_NIM = ("a NIM", "which keeps its own choice of backend and shape")
 _A_TRITON = ("Triton", "which keeps the shape that its model repository was built for")
 
 
 def foreign_server(image: str) -> tuple[str, str] | None:
-    """What the image is and what speaks against it; None for one of an engine itself."""
+    """What the image is and why it is unsuitable; None for an image of an engine itself."""
     if is_nim(image):
         return _A_NIM
     return _A_TRITON if name_and_tag(image)[0].startswith(_TRITON) else None
 
 
 def refuse_foreign_image(release: EngineRelease) -> None:
-    """Raise `Invalid` for an image that is known to be no image of vLLM or SGLang, and no NIM that Weft drives."""
+    """Raise `Invalid` for an image known not to be vLLM's or SGLang's own, unless it is a NIM that Weft supports."""
     found = foreign_server(release.image)
     if found is None or is_driven(release):
         return

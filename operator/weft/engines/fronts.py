@@ -1,4 +1,4 @@
-"""What routers and endpoint pickers count: requests as they arrive, whether or not an engine takes them.
+"""What routers and endpoint pickers count: requests as they arrive, whether or not an engine accepts them.
 
 Looked up in vllm-router 0.1.17 as it runs, sglang-router 0.3.2 and older, the endpoint picker of the Gateway API
 Inference Extension 0.3 to 1.3 and its successor in llm-d.
@@ -13,7 +13,7 @@ Labels = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class Counter:
-    """Name of a counter, and labels that its series must have."""
+    """The name of a counter, and labels that its series must have."""
 
     name: str
     labels: Labels = ()
@@ -21,7 +21,7 @@ class Counter:
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """One way to count arrivals: the sum of some counters less that of others, where one of `shown_by` is there."""
+    """One way to count arrivals: some counters minus others; used if one of the metrics `shown_by` is present."""
 
     shown_by: tuple[str, ...]
     added: tuple[Counter, ...]
@@ -30,7 +30,7 @@ class Arrivals:
 
 @dataclass(frozen=True, slots=True)
 class FrontSeries:
-    """How fronts count, the most telling way first, and where they serve their metrics."""
+    """The ways in which routers count arrivals, the best first, and where they serve their metrics."""
 
     ways: tuple[Arrivals, ...]
     port: int
@@ -38,7 +38,7 @@ class FrontSeries:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Every counter that is read."""
+        """Names of all counters that are read."""
         counters = {counter.name for way in self.ways for counter in (*way.added, *way.taken)}
         return tuple(sorted(counters | {name for way in self.ways for name in way.shown_by}))
 
@@ -49,9 +49,9 @@ def _one(name: str, *labels: tuple[str, str]) -> Arrivals:
 
 FRONTS = FrontSeries(
     ways=(
-        # vllm-router before pairs of pools: each request once, failed ones too
+        # vllm-router for a pair of pools: each request once, failed ones too
         _one("vllm_router_pd_requests_total"),
-        # vllm-router before one pool: `requests_total` lacks what failed. Each try counts, with a worker or without
+        # vllm-router for one pool: `requests_total` lacks failed requests. Each retry counts, with a worker or without
         Arrivals(
             ("vllm_router_processed_requests_total", "vllm_router_request_errors_total"),
             (
@@ -60,12 +60,12 @@ FRONTS = FrontSeries(
             ),
             (Counter("vllm_router_retries_total"),),
         ),
-        # sglang-router, and before 0.3; probes are GET
+        # sglang-router, newer and before 0.3; probes are GET
         _one("smg_http_requests_total", ("method", "POST")),
         _one("sgl_router_requests_total"),
-        # the doors of TensorRT-LLM's server before pairs: what it asks of prefill servers, once for each request
+        # the proxies around TensorRT-LLM's server for pairs: requests to prefill servers, one for each client request
         _one("weft_front_requests_total"),
-        # endpoint pickers: of llm-d, of the Gateway API Inference Extension from 1.1 on and before
+        # endpoint pickers: llm-d's, and the Gateway API Inference Extension's from 1.1 on and before
         _one("llm_d_epp_request_total"),
         _one("inference_objective_request_total"),
         _one("inference_model_request_total"),

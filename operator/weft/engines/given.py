@@ -1,4 +1,4 @@
-"""What the user's arguments say of one option."""
+"""Look up one option in the user's arguments."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from itertools import zip_longest
 
 
 def given(args: tuple[str, ...], flag: str) -> str:
-    """The last value of an option, `true` or `false` for a switch, nothing where it is not given."""
+    """The last value of an option, `true` or `false` for a switch, empty if it is not given."""
     found = ""
     for argument, following in zip_longest(args, args[1:], fillvalue="-"):
         option, is_joined, value = argument.partition("=")

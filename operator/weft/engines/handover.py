@@ -1,8 +1,8 @@
-"""When one engine can hand its KV cache to another: what the handshake compares, and which sizes vLLM joins.
+"""When one engine can transfer its KV cache to another: what the handshake compares, and which TP sizes are compatible.
 
-vLLM hashes its version, the model, the attention backend, the dtype of the cache and the speculative configuration,
-and refuses a peer with another hash. Sizes are checked later. SGLang compares the
-dtype and the pages of the cache, and refuses a request at a time. One release on both sides is given by construction.
+vLLM hashes its version, the model, the attention backend, the KV cache dtype and the speculative configuration, and
+refuses a peer with another hash. Sizes are checked later. SGLang compares the dtype and page size of the KV cache, and
+refuses single requests. Both halves always run the same release.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 JOINS_A_LARGER_PREFILL: Version = (0, 14, 0)  # vLLM pull request 27274
 JOINS_SIZES_OVER_MOONCAKE: Version = (0, 19, 0)
-# What the user may set and the handshake compares, directly or through what it decides.
+# User arguments that the handshake compares, directly or through what they decide.
 _ARGUMENTS = (
     *("--attention-backend", "--block-size", "--hf-overrides", "--disable-hybrid-kv-cache-manager"),
     *("--page-size", "--json-model-override-args", "--dsv4-attn-backend"),
@@ -38,14 +38,14 @@ _PIECES = ("UCX_TCP_TX_SEG_SIZE", "UCX_TCP_RX_SEG_SIZE")  # no handshake compare
 
 
 def wire_of(spec: PoolSpec) -> str:
-    """What carries KV; `Auto` is RDMA where pods have devices of it."""
+    """The transport that carries KV; `Auto` is RDMA if pods have RDMA devices, else TCP."""
     if spec.kv.transport != "Auto":
         return spec.kv.transport
     return "RDMA" if spec.engine.devices else "TCP"
 
 
 def settings_conflict(prefill: PoolSpec, decode: PoolSpec) -> Explanation | None:
-    """The first setting in which two halves differ although the handshake, or the wire, asks for the same."""
+    """The first setting in which two halves differ although the handshake or the transport needs it equal, or None."""
     both = zip(_compared(prefill), _compared(decode), strict=True)
     if (found := _first_unlike(both)) is not None:
         return _unlike(found, "they refuse each other's KV cache")
@@ -56,7 +56,7 @@ def settings_conflict(prefill: PoolSpec, decode: PoolSpec) -> Explanation | None
 
 
 def may_send_pieces(spec: PoolSpec) -> bool:
-    """Whether UCX may send KV over TCP, piece by piece."""
+    """Whether UCX may send KV over TCP, in segments."""
     return spec.kv.transport != "RDMA" and not over_efa(spec)
 
 
@@ -72,7 +72,7 @@ def _unlike(found: str, so_that: str) -> Explanation:
 
 
 def tensor_conflict(version: str, connector: str, prefill: int, decode: int) -> str | None:
-    """Why KV cannot go from a tensor group of one size to one of another on this version."""
+    """Why KV cannot be transferred between tensor groups of these sizes on this version; None if it can."""
     if max(prefill, decode) % min(prefill, decode):
         return f"TP {prefill} of prefill and TP {decode} of decode do not divide each other"
     if connector == "Mooncake" and prefill != decode and parse_version(version) < JOINS_SIZES_OVER_MOONCAKE:
@@ -89,7 +89,7 @@ def tensor_conflict(version: str, connector: str, prefill: int, decode: int) -> 
 
 
 def context_conflict(prefill: Shape, decode: Shape) -> str | None:
-    """Why KV cannot go from groups that share prompts, each of which keeps all of it, to GPUs that share a context."""
+    """Why KV cannot go from prompt-sharing (PCP) groups, each with the whole KV, to GPUs that share a context (DCP)."""
     groups, among = prefill.prefill_context_parallel, decode.decode_context_parallel
     if groups == 1 or among == 1:
         return None

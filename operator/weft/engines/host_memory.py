@@ -1,7 +1,7 @@
-"""Host memory of an engine pod that keeps KV there: what it takes, where, and what is refused before it would end.
+"""Host memory of an engine pod that offloads KV to it: how much, where, and what is refused as it would run out.
 
-Read from packages: vLLM keeps it in `/dev/shm` on NVIDIA GPUs from 0.27.0 on, a file as large as all of a rank's in
-each of its pods, and ends where that lacks room. SGLang (0.5.9 to 0.5.23) leaves 10 GiB of what there is to others.
+Read from packages: from 0.27.0 on vLLM on NVIDIA GPUs keeps it in `/dev/shm`, in each pod of a rank a file of the
+rank's full size, and ends if there is too little room. SGLang (0.5.9 to 0.5.23) leaves 10 GiB of memory to others.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ SGLANG_LEAVES_BYTES = 10 * GIB
 
 
 def offloaded_bytes(spec: PoolSpec) -> float:
-    """KV that a replica keeps in host memory, 0 without."""
+    """Bytes of KV that a replica keeps in host memory, 0 without offloading."""
     return parse_quantity(json.loads(spec.kv.offload_json)["size"]) if spec.kv.offload_json is not None else 0.0
 
 
 def pod_needs(spec: PoolSpec, shape: Shape) -> Pairs:
-    """What each pod asks for beside accelerators, and the memory for KV where it asks for none: more than is requested.
+    """What each pod needs besides accelerators; memory for offloaded KV is counted even where the pod requests none.
 
-    It is there so that no replica goes to a node that has less in all. KV on the disk is requested.
+    So no replica goes to a node with less memory in total. KV on disk is requested.
     """
     kept = disk_bytes(spec, shape)
     needs = (*spec.pod_needs, (EPHEMERAL, str(kept))) if kept else spec.pod_needs
@@ -45,13 +45,13 @@ def pod_needs(spec: PoolSpec, shape: Shape) -> Pairs:
 
 
 def memory_for_vllm(request: LaunchRequest) -> int:
-    """Size of `/dev/shm`: what any pod gets, and the KV of the ranks in it; the user's word counts for all of it."""
+    """Bytes of `/dev/shm`: the usual size plus the KV of the ranks in it; a size that the user sets is the total."""
     usual = shared_memory_bytes(request)
     return usual if request.spec.engine.shared_memory is not None else usual + int(_shared_bytes(request))
 
 
 def refuse_too_little_memory(request: LaunchRequest) -> None:
-    """Raise `Invalid` where KV in host memory is more than the pod may have."""
+    """Raise `Invalid` if KV in host memory needs more than the pod's memory limit."""
     spec, shape = request.spec, request.plan.shape
     if spec.kv.offload_json is None:
         return
@@ -73,7 +73,7 @@ def refuse_too_little_memory(request: LaunchRequest) -> None:
 
 
 def _needed_bytes(spec: PoolSpec, shape: Shape) -> float:
-    """Of one pod: its part of the KV, room for queues and buffers as without any, and what the engine leaves alone."""
+    """Bytes that one pod needs: its part of the KV, room for queues and buffers, and what the engine leaves free."""
     wish = parse_quantity(spec.engine.shared_memory) if spec.engine.shared_memory else 0.0
     beside = SHARED_MEMORY_BYTES_PER_GPU * shape.gpus_per_pod
     beside += SGLANG_LEAVES_BYTES if shape.engine is EngineName.SGLang else 0
@@ -81,7 +81,7 @@ def _needed_bytes(spec: PoolSpec, shape: Shape) -> float:
 
 
 def _shared_bytes(request: LaunchRequest) -> float:
-    """Of the KV in a pod's `/dev/shm`: whole ranks, as each pod of a rank has a file for all of it."""
+    """Bytes of KV in a pod's `/dev/shm`: whole ranks, as each pod of a rank has a file for all of it."""
     spec, shape = request.spec, request.plan.shape
     native = json.loads(spec.kv.offload_json or "{}").get("backend", "Native") == "Native"
     if shape.engine is not EngineName.VLLM or not native or parse_version(request.plan.engine.version) < SHARES_OFFLOAD:

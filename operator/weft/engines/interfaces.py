@@ -1,7 +1,7 @@
-"""Interfaces of an engine pod beside its first one: those that its annotation asks for by name.
+"""Additional network interfaces of an engine pod: those that its annotation asks for by name.
 
 The annotation is that of the Network Plumbing Working Group, which Multus reads: `team/fast@net1, other`, or a JSON
-list of objects with `name` and `interface`. Networks whose interface has no name there are for something else.
+list of objects with `name` and `interface`. Networks without an interface name are taken to serve another purpose.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from weft.domain.spec import PodSpec
 
 NETWORKS = "k8s.v1.cni.cncf.io/networks"
-_NAME = re.compile(r"[A-Za-z0-9_.-]{1,15}")  # what Linux takes, without what lists are made of
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,15}")  # what Linux accepts, without separators of lists
 
 
 def named_interfaces(pod: PodSpec) -> tuple[str, ...]:
-    """Their names in the order of the annotation; none of one that cannot be read, as Multus refuses such pods."""
+    """The interface names in annotation order; none if it cannot be read, as Multus refuses such pods."""
     text = dict(pod.annotations).get(NETWORKS, "").strip()
     found = _in_json(text) if text.startswith("[") else _in_list(text)
     return tuple(dict.fromkeys(name for name in found if _NAME.fullmatch(name)))

@@ -1,4 +1,4 @@
-"""What is asked of an engine adapter for one container, and what it answers."""
+"""What an engine adapter is asked for one container, and what it answers."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LaunchRequest:
-    """One rank of one replica. `leader_host` is the DNS name of rank 0, used when the replica has several pods.
+    """One rank of one replica. `leader_host` is the DNS name of rank 0, used if the replica has several pods.
 
-    `checkpoint` is how the published weights are stored, None when nobody knows.
+    `checkpoint` is the precision of the published weights, None if unknown.
     """
 
     spec: PoolSpec
@@ -32,12 +32,12 @@ class LaunchRequest:
 
     @property
     def on_cpu(self) -> bool:
-        """Whether the accelerator is the processor itself."""
+        """Whether the engine runs on the CPU."""
         return self.plan.shape.accelerator == "cpu"
 
     @property
     def weight_bytes(self) -> float:
-        """Weights of the whole replica, in bytes."""
+        """Bytes of the weights of the whole replica."""
         return self.plan.prediction.weight_bytes_per_gpu * self.plan.shape.gpus
 
 
@@ -45,7 +45,7 @@ class LaunchRequest:
 class FrontRequest:
     """A router in front of replicas. Selectors choose the pods that take requests; `decode` is empty unless it pairs.
 
-    With `decode` set, `prefill_or_all` chooses the prefill side. Streams of a router that goes have `drain_seconds`.
+    With `decode` set, `prefill_or_all` chooses the prefill side. A deleted router's streams get `drain_seconds`.
     """
 
     namespace: str
@@ -75,7 +75,7 @@ class NamedPort:
 
 @dataclass(frozen=True, slots=True)
 class HttpProbe:
-    """An HTTP GET of the kubelet. Times are seconds."""
+    """An HTTP GET probe of the kubelet; `period` and `timeout` are seconds."""
 
     path: str
     port: int
@@ -85,14 +85,14 @@ class HttpProbe:
 
 
 class LeavesBy(StrEnum):
-    """What makes a front stop choosing a pod: the loss of its label, or only its deletion while it is ready."""
+    """What makes a router stop choosing a pod: the loss of its label, or only its deletion while it is still ready."""
 
     Label = "Label"
     Deletion = "Deletion"
 
 
 class MountKind(StrEnum):
-    """Volumes that can carry a model."""
+    """Kinds of volumes that can carry a model."""
 
     PVC = "PVC"
     Image = "Image"
@@ -101,7 +101,7 @@ class MountKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ModelMount:
-    """A volume with the weights, or for them; `location` is the claim, the image reference, or nothing."""
+    """A volume that holds the weights or will; `location` is the claim, the image reference, or empty."""
 
     kind: MountKind
     location: str
@@ -110,23 +110,23 @@ class ModelMount:
     writable: bool = False
 
 
-# Where the files of a launch are inside its container.
+# The folder of a launch's files inside its container.
 FILES_PATH = "/etc/engine"
 
 
-DISK_PATH = "/kv"  # where KV is on a disk of the node
+DISK_PATH = "/kv"  # where KV is kept on a node disk
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchFile:
-    """A small text file of the container, read-only; `name` is a file name without folders."""
+    """A small read-only text file in the container; `name` is a file name without folders."""
 
     name: str
     text: str
 
     @property
     def path(self) -> str:
-        """Where the container finds it."""
+        """The file's path inside the container."""
         return f"{FILES_PATH}/{self.name}"
 
 
@@ -135,11 +135,11 @@ class ContainerLaunch:
     """One container, without what is the same for all of them (security, devices, scratch space).
 
     `command` is a list and never a shell line. `pre_stop_seconds` is how long the container keeps serving after its
-    deletion began, so that everybody stops choosing it; `grace_seconds` covers that and the engine's own drain.
-    `annotations` are what others have to read off its pod. `api_servers` is how many the container has, on as many
-    consecutive ports; None: one in the first pod of a replica, none in the others. `huge_pages` are the sizes
-    of those that it may use. `disk_bytes` of KV are below `DISK_PATH`. With no command the image's own entry point gets
-    `args`; `user` is the one that the image was made for, where it is no matter of choice.
+    deletion began, so that routers stop choosing it; `grace_seconds` covers that and the engine's own drain.
+    `annotations` are put on its pod for others to read. `api_servers` is how many the container has, on as many
+    consecutive ports; None: one in the first pod of a replica, none in the others. `huge_pages` are the huge page sizes
+    that it may use. `disk_bytes` of KV are below `DISK_PATH`. Without a command the image's entry point gets `args`;
+    `user` is the user that the image was made for, if it cannot be chosen.
     """
 
     command: tuple[str, ...]

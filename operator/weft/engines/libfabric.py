@@ -1,7 +1,7 @@
-"""Amazon's EFA between the halves of a split: NIXL's libfabric, where its UCX is not what reaches the network.
+"""Amazon's EFA between the halves of a split: NIXL's libfabric plugin, where its UCX cannot use the network.
 
 Looked up in NIXL 0.7.1 to 1.5.1: each wheel has the plugin, which loads `libfabric.so.1` and `libcuda.so.1` from the
-image around it, and takes the provider `efa`, `tcp` or `sockets`, whichever there is first. Neither vLLM's published
+surrounding image, and takes the first available of the providers `efa`, `tcp` and `sockets`. Neither vLLM's published
 images nor SGLang's have libfabric (vLLM issue 55635).
 """
 
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from weft.engines.launch import LaunchRequest
 
 EFA = "EFA"  # kvTransfer.transport
-DEVICE = "vpc.amazonaws.com/efa"  # what Amazon's device plugin calls its interfaces
+DEVICE = "vpc.amazonaws.com/efa"  # the resource name of Amazon's device plugin
 BACKEND = "LIBFABRIC"  # NIXL's name of the plugin
 
 
 def over_efa(spec: PoolSpec) -> bool:
-    """Whether KV shall go over EFA."""
+    """Whether KV is to be transferred over EFA."""
     return goes_over(spec, EFA)
 
 
 def refuse_what_lacks_efa(request: LaunchRequest) -> None:
-    """Raise `Invalid` for the first thing without which a half that shall use EFA would end, or go over TCP."""
+    """Raise `Invalid` for the first missing requirement of EFA, without which a half would end or fall back to TCP."""
     spec = request.spec
     if not over_efa(spec):
         return
@@ -49,6 +49,6 @@ def refuse_what_lacks_efa(request: LaunchRequest) -> None:
 
 
 def efa_variables() -> Iterator[EnvValue]:
-    """So that an engine without a working device ends, and does not fall back to TCP or to copies in software."""
+    """Variables that make an engine without a working EFA device end, not fall back to TCP or software copies."""
     yield EnvValue("FI_PROVIDER", "efa")
     yield EnvValue("FI_EFA_USE_DEVICE_RDMA", "1")

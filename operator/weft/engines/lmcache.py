@@ -1,9 +1,9 @@
-"""LMCache in the processes of vLLM: KV of an Aggregated pool in host memory, and on disks behind it.
+"""LMCache inside vLLM's processes: KV of an Aggregated pool in host memory, and on disks behind it.
 
 Read from packages: up to vLLM 0.22.1 `--kv-offloading-backend lmcache` means LMCache inside each rank. From 0.23.0 on
-it means a server beside the engine, which nobody starts, so there the connector is named (up to 0.33.0 it is there).
-In LMCache 0.3.9 to 0.5.6 each rank has a size of its own on the disk, and deletes what was used least recently before
-it writes more; before 0.5.5 a chunk that is written once more is counted once more, until nothing new is kept.
+it means a server beside the engine, which Weft does not start, so the connector is named instead (seen up to 0.33.0).
+In LMCache 0.3.9 to 0.5.6 each rank has a disk limit of its own, and deletes the least recently used before it writes
+more; before 0.5.5 a chunk that is written twice is counted twice, until nothing new is kept.
 """
 
 from __future__ import annotations
@@ -27,31 +27,31 @@ if TYPE_CHECKING:
     from weft.engines.versions import Version
 
 MEANS_A_SERVER: Version = (0, 23, 0)  # vLLM pull request 42865
-SEED = "PYTHONHASHSEED"  # of hashes, without which processes of one rank have seeds of their own
+SEED = "PYTHONHASHSEED"  # hash seed; without it the processes of one rank have different ones
 _DISK_VARIABLES = ("LMCACHE_LOCAL_DISK", "LMCACHE_MAX_LOCAL_DISK_SIZE")
 
 
 def keeps_by_lmcache(spec: PoolSpec) -> bool:
-    """Whether KV is offloaded, and by LMCache."""
+    """Whether KV is offloaded with LMCache."""
     return bool(json.loads(spec.kv.offload_json or "{}").get("backend") == "LMCache")
 
 
 def names_lmcache(request: LaunchRequest) -> bool:
-    """Whether its connector has to be named, as the flags of offloading mean another thing."""
+    """Whether LMCache's connector has to be named, as the offloading flags mean something else in this version."""
     if request.spec.role.is_half or not keeps_by_lmcache(request.spec):
         return False
     return means_a_server(request.plan.engine.version)
 
 
 def means_a_server(version: str) -> bool:
-    """Whether the flags of this vLLM end an engine that has no server beside it, so that none of them ever served."""
+    """Whether this vLLM's offloading flags require an LMCache server beside it: without one they end the engine."""
     return parse_version(version) >= MEANS_A_SERVER
 
 
 def lmcache(request: LaunchRequest) -> dict[str, Any]:
-    """The connector with what each rank keeps; sizes are GiB.
+    """LMCache's connector with the limits of each rank; sizes are GiB.
 
-    Scheduler and ranks are processes that find KV by hashes of their own: Python's, the default, differ between them.
+    Scheduler and ranks are processes that look up KV by hash: Python's default hashes would differ between them.
     """
     spec, shape = request.spec, request.plan.shape
     keeps: dict[str, Any] = {
@@ -68,14 +68,14 @@ def lmcache(request: LaunchRequest) -> dict[str, Any]:
 
 
 def lmcache_variables(request: LaunchRequest) -> Iterator[EnvValue]:
-    """One seed of hashes for all processes of a rank, and nothing told to LMCache's makers."""
+    """Variables that give all processes of a rank one hash seed, and turn off LMCache's usage reports."""
     if names_lmcache(request):
         yield EnvValue(SEED, "0")
         yield EnvValue("LMCACHE_TRACK_USAGE", "false")
 
 
 def refuse_adapters_beside_lmcache(spec: PoolSpec) -> None:
-    """Raise `Invalid` where answers would be wrong: it finds KV by tokens alone, whichever adapter it was made with."""
+    """Raise `Invalid` for adapters beside LMCache: it looks up KV by tokens alone, so answers would be wrong."""
     if spec.model.adapters and keeps_by_lmcache(spec):
         raise Invalid(
             Reason.FeatureUnsupported,

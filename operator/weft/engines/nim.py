@@ -1,7 +1,7 @@
-"""NVIDIA's NIM for LLMs 2, of which Weft drives what brings no model of its own: a proxy before vLLM or SGLang.
+"""NVIDIA NIM for LLMs 2, of which Weft supports the model-free images: a proxy before vLLM or SGLang.
 
-From the documentation of 2.0.0 to 2.1.6 (ADR 0061): words behind `nim-serve` go to the engine and win over what NIM
-would choose; the proxy answers `/v1/health/ready` and `/v1/metrics`, and 404 where plain engines have theirs.
+From the documentation of 2.0.0 to 2.1.6 (ADR 0061): arguments of `nim-serve` go to the engine and override NIM's
+choices; the proxy serves `/v1/health/ready` and `/v1/metrics`, and answers 404 on the engines' own paths.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from weft.engines.versions import Version
 
 MODEL_FREE = "model-free-nim"  # NVIDIA's images that serve any model: vllm-model-free-nim, sglang-model-free-nim
-OLDEST: Version = (2, 0, 10)  # before, NVIDIA's pages ask for a key of NGC, whatever the model is
+OLDEST: Version = (2, 0, 10)  # before, NVIDIA's pages ask for an NGC key, whatever the model is
 METRICS_PATH = "/v1/metrics"
 _TOO_NEW: Version = (3, 0, 0)
 _READY = "/v1/health/ready"
-_ANSWER_SECONDS = 20  # SGLang generates a token for an answer about its health
+_ANSWER_SECONDS = 20  # SGLang generates a token to answer a health check
 _CACHE = "/opt/nim/.cache"
-_USER = 1000  # `nvs`, whom the image's folders belong to
+_USER = 1000  # `nvs`, the owner of the image's folders
 _FOLDER = "/nvcr.io/nim/"  # a registry, or a mirror that keeps its name in the path
 _SIZES = {
     EngineName.VLLM: ("--tensor-parallel-size", "--pipeline-parallel-size"),
@@ -60,7 +60,7 @@ _INSTEAD = {
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """What the adapter of the engine behind the proxy says: flags, variables, what is kept in memory and on disks."""
+    """What the adapter of the engine behind the proxy decides: flags, variables, shared memory and disk in bytes."""
 
     flags: tuple[str, ...]
     env: tuple[EnvValue, ...]
@@ -69,12 +69,12 @@ class Engine:
 
 
 def is_nim(image: str) -> bool:
-    """Whether the image's name says that it is a NIM, of whatever release."""
+    """Whether the image's name says that it is a NIM, of any release."""
     return _FOLDER in f"/{image}" or MODEL_FREE in name_and_tag(image)[0]
 
 
 def is_driven(release: EngineRelease) -> bool:
-    """Whether it is a NIM that Weft can keep to a plan: one for any model, of this engine and of a known release."""
+    """Whether it is a NIM that Weft can make follow a plan: model-free, of this engine and of a known release."""
     name, tag = name_and_tag(release.image)
     if not name.startswith(f"{release.name.value.lower()}-{MODEL_FREE}") or not tag[:1].isdigit():
         return False
@@ -82,7 +82,7 @@ def is_driven(release: EngineRelease) -> bool:
 
 
 def as_the_engine_sees_it(request: LaunchRequest) -> LaunchRequest:
-    """The same without what NIM does before it: it downloads, and hands the engine a folder."""
+    """The request as the engine inside the NIM sees it: NIM downloads the model and gives the engine a folder."""
     model = request.spec.model
     if model.source is None:
         return request
@@ -93,7 +93,7 @@ def as_the_engine_sees_it(request: LaunchRequest) -> LaunchRequest:
 def nim_launch(request: LaunchRequest, engine: Engine, port: int) -> ContainerLaunch:
     """The image's own entry point with the engine's flags, for a replica of one pod.
 
-    What SIGTERM does to open requests nobody says, so that the whole drain is before it.
+    What SIGTERM does to open requests is not documented, so the whole drain is in the pre-stop hook.
     """
     _refuse_what_a_nim_cannot(request)
     drain_seconds = UNROUTING_SECONDS + int(request.spec.rollout.drain_timeout_seconds)
@@ -115,7 +115,7 @@ def nim_launch(request: LaunchRequest, engine: Engine, port: int) -> ContainerLa
 
 
 def nim_shape_conflict(image: str | None, shape: Shape) -> Explanation | None:
-    """Why a replica cannot be in such an image: NIM joins several pods on a Ray of its own, and is made for CUDA."""
+    """Why a replica cannot run in a NIM, or None: over several pods NIM uses its own Ray, and it is made for CUDA."""
     if image is None or not is_nim(image):
         return None
     if shape.pods > 1:
@@ -128,7 +128,7 @@ def nim_shape_conflict(image: str | None, shape: Shape) -> Explanation | None:
 
 
 def _refuse_what_a_nim_cannot(request: LaunchRequest) -> None:
-    """Raise `Invalid` for the first wish that cannot be fulfilled, with what is allowed."""
+    """Raise `Invalid` for the first field that a NIM does not support, with what is allowed."""
     unfit = nim_shape_conflict(request.plan.engine.image, request.plan.shape)
     if unfit is not None:
         raise Invalid(unfit.reason, unfit.message)
@@ -170,7 +170,7 @@ def _pod_claims(request: LaunchRequest) -> Iterator[tuple[bool, str, str]]:
 
 
 def _sizes_of_one(shape: Shape) -> tuple[str, ...]:
-    """What engines take for granted and NIM would take from a profile of its choice, by the GPUs that it sees."""
+    """Sizes of 1, which engines default to, but NIM would take from a profile chosen by the GPUs it sees."""
     tensor, stages = _SIZES[shape.engine]
     group = shape.tensor_parallel * (shape.data_parallel if shape.engine is EngineName.SGLang else 1)
     return (
@@ -180,13 +180,13 @@ def _sizes_of_one(shape: Shape) -> tuple[str, ...]:
 
 
 def _variables(request: LaunchRequest, port: int) -> tuple[EnvValue, ...]:
-    """Health is told where requests go, whatever port an image has for it."""
+    """Variables of the proxy; health is served on the port of requests, whichever port the image has for it."""
     ports = (EnvValue(name, str(port)) for name in ("NIM_SERVER_PORT", "NIM_HEALTH_PORT"))
     return (*ports, EnvValue("NIM_MODEL_PATH", _model_path(request)))
 
 
 def _model_path(request: LaunchRequest) -> str:
-    """A folder of the pod, or a repository at a revision."""
+    """The model for NIM: a folder of the pod, or a repository at a revision."""
     location, source = model_location(request), request.spec.model.source
     if location.startswith("/"):
         return location
@@ -195,7 +195,7 @@ def _model_path(request: LaunchRequest) -> str:
 
 
 def _mount(request: LaunchRequest) -> ModelMount:
-    """The weights, or room for what is downloaded, on a claim where one is named."""
+    """The volume with the weights, or one for downloads, on a claim if the source names one."""
     found = model_mount(request.spec.model)
     if found is None:
         return ModelMount(MountKind.EmptyDir, "", _CACHE, writable=True)
@@ -203,6 +203,6 @@ def _mount(request: LaunchRequest) -> ModelMount:
 
 
 def name_and_tag(image: str) -> tuple[str, str]:
-    """Of an image reference: the last part of the path, and the tag, which may be empty."""
+    """The last part of an image reference's path, and its tag, which may be empty."""
     name, _, tag = image.partition("@")[0].rpartition("/")[2].partition(":")
     return name, tag

@@ -1,6 +1,6 @@
-"""KV between the halves of a split over NVLink from node to node, inside one rack such as GB200 NVL72.
+"""KV transfer between the halves of a split over multi-node NVLink, inside one rack such as GB200 NVL72.
 
-UCX sends only memory that has a fabric handle over it, and goes over TCP without a word where anything lacks. vLLM
+UCX uses NVLink only for memory with a fabric handle, and silently falls back to TCP if anything is missing. vLLM
 allocates such memory with `--enable-cumem-allocator` (its pull requests 33540 and 33648). Both pods have to be in one
 IMEX domain, for which the split has a ComputeDomain.
 """
@@ -24,12 +24,12 @@ _OTHER_ALLOCATOR = "--no-enable-cumem-allocator"
 
 
 def over_nvlink(spec: PoolSpec) -> bool:
-    """Whether KV shall go over NVLink."""
+    """Whether KV is to be transferred over NVLink."""
     return goes_over(spec, NVLINK)
 
 
 def refuse_what_lacks_nvlink(request: LaunchRequest) -> None:
-    """Raise `Invalid` for the first thing without which a half that shall use NVLink would go over TCP."""
+    """Raise `Invalid` for the first missing requirement of NVLink, without which a half would use TCP."""
     spec = request.spec
     if not over_nvlink(spec):
         return
@@ -38,10 +38,10 @@ def refuse_what_lacks_nvlink(request: LaunchRequest) -> None:
 
 
 def nvlink_arguments(request: LaunchRequest) -> tuple[str, ...]:
-    """What makes vLLM allocate memory that other nodes can map."""
+    """The argument that makes vLLM allocate memory that other nodes can map."""
     return (ALLOCATOR,) if over_nvlink(request.spec) else ()
 
 
 def nvlink_variables() -> Iterator[EnvValue]:
-    """Ask UCX for NVLink between nodes, so that its log says so where the node's fabric has none."""
+    """Variables that make UCX use multi-node NVLink, so that its log says so if the node's fabric has none."""
     yield EnvValue("UCX_CUDA_IPC_ENABLE_MNNVL", "y")

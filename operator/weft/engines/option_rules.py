@@ -1,4 +1,4 @@
-"""Options of the user's that a release lacks, values that it does not take, and shapes in which they cannot work."""
+"""Checks of user options: unknown to a release, with values that it does not take, or unfit for a shape."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ _LACKING: dict[Need, tuple[Callable[[Shape], bool], str]] = {
 
 
 def refuse_options(request: LaunchRequest) -> None:
-    """Raise `Invalid` for the first argument that the engine would end at, or do nothing with.
+    """Raise `Invalid` for the first argument that the engine would reject at start or ignore.
 
-    An image of the user's own may have options and values that the release lacks; shapes are what they are.
+    A custom image may have options and values that the release lacks; rules about shapes apply to it too.
     """
     spec, shape, release = request.spec.engine, request.plan.shape, request.plan.engine
     named = f"{release.name.value} {release.version}"
@@ -55,7 +55,7 @@ def refuse_options(request: LaunchRequest) -> None:
 
 
 def options_shape_conflict(spec: EngineSpec, shape: Shape, version: str, experts: int | None = None) -> str | None:
-    """Why arguments cannot work in a shape, as what follows `engine.args`. `experts` are those of the model."""
+    """Why arguments cannot work in a shape, as text after `engine.args`, or None. `experts` is the model's number."""
     for rule, value in _used(spec, shape.engine, version):
         lacking = (sentence for need in rule.needs for lacks, sentence in (_LACKING[need],) if lacks(shape))
         first = next(lacking, None)
@@ -69,7 +69,7 @@ def options_shape_conflict(spec: EngineSpec, shape: Shape, version: str, experts
 
 
 def _uneven(rule: OptionRule, number: int, groups: int, experts: int | None) -> str | None:
-    """Why experts and their copies do not spread over the group; those of the model may not be known."""
+    """Why experts and their copies do not spread evenly over EP, or None; `experts` is None if not known."""
     if rule.experts and experts is not None and (experts + number) % groups:
         return f"{experts} experts and these do not spread over EP {groups}"
     if rule.slots and (number % groups or number < (experts or 0)):
@@ -79,9 +79,9 @@ def _uneven(rule: OptionRule, number: int, groups: int, experts: int | None) -> 
 
 
 def value_of(args: tuple[str, ...], option: str) -> str:
-    """The last value of an option; of `--settings.key` also where `--settings` is given as JSON. Nothing without.
+    """The last value of an option; `--settings.key` is also found in `--settings` given as JSON. Empty if not given.
 
-    That of `--set.key` is given as `--set key=value`.
+    `--set.key` is found in `--set key=value`.
     """
     parent, _, key = option.partition(".")
     found = given(args, option.replace("_", "-"))
@@ -92,16 +92,16 @@ def value_of(args: tuple[str, ...], option: str) -> str:
     try:
         settings = json.loads(given(args, parent) or "{}")
     except ValueError:
-        return ""  # the engine says what is wrong with it
+        return ""  # the engine reports what is wrong with it
     value = settings.get(key) if isinstance(settings, dict) else None
     return str(value) if isinstance(value, str | int) else ""
 
 
 def _unknown(spec: EngineSpec, engine: EngineName, version: str) -> Iterator[tuple[str, str]]:
-    """An option that the release lacks, or with its value what it takes, and what is allowed."""
+    """Pairs of an option that the release lacks (or an option with a value that it refuses) and what is allowed."""
     options = engine_options(_TABLES[engine])
     for option in dict.fromkeys(rule.option.partition(".")[0] for rule in option_rules(engine, version)):
-        known = options.of(version) if option != SET else None  # which is for the file that Weft writes
+        known = options.of(version) if option != SET else None  # `--set` is for the file that Weft writes
         if known is not None and option not in known and given(spec.args, option) not in _OFF:
             yield option, f"it is {options.elsewhere(option, version)}, use another version or remove it"
     for rule, value in _used(spec, engine, version):
@@ -110,7 +110,7 @@ def _unknown(spec: EngineSpec, engine: EngineName, version: str) -> Iterator[tup
 
 
 def _alone(spec: EngineSpec, shape: Shape, version: str) -> str | None:
-    """Why an option does nothing without another one."""
+    """Why an option does nothing without another one, or None."""
     vendor = load().accelerator(shape.accelerator).vendor
     for rule, _ in _used(spec, shape.engine, version):
         if not rule.beside or rule.vendor not in {"", vendor}:
@@ -126,7 +126,7 @@ def _alone(spec: EngineSpec, shape: Shape, version: str) -> str | None:
 
 
 def _used(spec: EngineSpec, engine: EngineName, version: str) -> Iterator[tuple[OptionRule, str]]:
-    """Rules of the options that are on, with their values."""
+    """Rules of the options that are turned on, with their values."""
     for rule in option_rules(engine, version) if spec.args else ():
         value = value_of(spec.args, rule.option)
         if value not in _OFF:

@@ -1,4 +1,4 @@
-"""Arguments and variables that Weft decides, for an engine whose command line is argparse's or click's."""
+"""Arguments and variables that Weft decides, for an engine whose command line is parsed by argparse or click."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _SHORTEST_ABBREVIATION = len("--xxx")
 
 @dataclass(frozen=True, slots=True)
 class OwnedFlags:
-    """`owned` says of each long flag what to use instead, `short` which long flag a short one is."""
+    """`owned` maps each long flag to what to use instead, `short` maps short flags to long ones."""
 
     owned: Mapping[str, str]
     short: Mapping[str, str]
 
     def conflict(self, args: tuple[str, ...], shape: Shape) -> Explanation | None:
-        """The first argument that decides what Weft decides, however it is spelled."""
+        """Why the first argument that sets what Weft decides is refused, however it is spelled; None without one."""
         for argument in args:
             owned = self._owner_of(argument)
             if owned is not None:
@@ -36,7 +36,7 @@ class OwnedFlags:
         return None
 
     def _owner_of(self, argument: str) -> str | None:
-        """The owned flag behind an argument: `--flag=value`, `--some_flag`, `--no-flag`, `--json.key`, abbreviated."""
+        """The owned flag that an argument sets: `--flag=value`, `--some_flag`, `--no-flag`, `--json.key`, abbreviated."""
         if not argument.startswith("-") or argument in {"-", "--"}:
             return None
         name = argument.split("=", 1)[0]
@@ -48,11 +48,11 @@ class OwnedFlags:
                 return spelling
         if len(flag) < _SHORTEST_ABBREVIATION:
             return None
-        # argparse accepts an unambiguous beginning of a flag
+        # argparse accepts an unambiguous prefix of a flag
         return next((owned for owned in self.owned if owned.startswith(flag)), None)
 
 
 def env_conflict(names: tuple[str, ...], owned: Collection[str]) -> Explanation | None:
-    """The first variable that Weft sets itself."""
+    """Why the first variable that Weft sets itself is refused; None if there is none."""
     taken = [name for name in names if name in owned]
     return Explanation(Reason.ArgumentConflict, f"engine.env may not set {taken[0]}: {BY_WEFT}") if taken else None

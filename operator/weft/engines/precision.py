@@ -1,4 +1,4 @@
-"""Which precisions an engine makes of a checkpoint while it loads it, and the flags for it of vLLM and SGLang."""
+"""Which precisions an engine can make of a checkpoint while loading, and the flags of vLLM and SGLang for it."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _CAST = {Precision.FP32: "float32", Precision.BF16: "bfloat16"}
 
 
 def precision_flags(request: LaunchRequest) -> tuple[str, ...]:
-    """Flags only where the wanted precision is not what the checkpoint holds.
+    """Flags for the wanted precision; empty if the checkpoint has it already.
 
-    Raises `Invalid` (PrecisionUnsupported) where it takes another checkpoint.
+    Raises `Invalid` (PrecisionUnsupported) if another checkpoint is needed.
     """
     wanted, stored = request.plan.shape.precision, request.checkpoint
     if wanted is Precision.FP32:

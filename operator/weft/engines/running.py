@@ -1,4 +1,4 @@
-"""What a pod runs, by its own label and image: its pool may want another engine or another version by now."""
+"""The engine and version that a pod runs, by its label and image: its pool may plan others by now."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def engine_label(engine: EngineName) -> str:
-    """The engine as the labels of its pods say it."""
+    """The value of an engine in pod labels."""
     return engine.value.lower()
 
 
@@ -23,16 +23,16 @@ _BY_LABEL = {engine_label(engine): engine for engine in EngineName}
 
 
 def engine_in(pod: PodRecord, planned: EngineName) -> EngineName:
-    """The engine that a pod runs; the planned one of its pool where its label says none that we know."""
+    """The engine that a pod runs, by its label; the pool's planned engine if the label names none we know."""
     return _BY_LABEL.get(pod.engine, planned)
 
 
 def release_in(pod: PodRecord, planned: EngineRelease) -> EngineRelease:
     """The release that a pod runs.
 
-    Its version is that of the planned one in the same image, else what the image's tag says. One that says none
-    counts as the planned version, or of another engine as the one that Weft takes by itself: names of other versions
-    are read where a page lacks those of its own.
+    The version is the planned one if the image is the planned one, else the version in the image's tag. Without one it
+    is the planned version or, for another engine, Weft's default: metric names of other versions are read where a page
+    lacks those of its own.
     """
     engine, image = engine_in(pod, planned.name), pod.image or planned.image
     if (engine, image) == (planned.name, planned.image):
@@ -42,7 +42,7 @@ def release_in(pod: PodRecord, planned: EngineRelease) -> EngineRelease:
 
 
 def _version_in(image: str) -> str | None:
-    """By its tag; that of a NIM is the NIM's own."""
+    """The version in an image's tag, or None; a NIM's tag is the version of the NIM."""
     tag = "" if is_nim(image) else name_and_tag(image)[1]
     try:
         parse_version(tag)

@@ -44,16 +44,16 @@ ROUTER_GRACE_SECONDS = 180  # --shutdown-grace-period-secs, its default
 BOOTSTRAP_ANNOTATION = "sglang.ai/bootstrap-port"
 OLDEST: Version = (0, 5, 3)
 ANSWERS_READY: Version = (0, 5, 20)  # GET /ready
-# Without it `/health` generates a token, says nothing for a second, and gives up after this long.
+# Before it, `/health` generates a token, does not answer for a second, and gives up after this long.
 HEALTH_SECONDS = 20
-# The router hears of a pod that stopped answering by its own probes only; a minute between them is its default.
+# The router notices that a pod stopped answering only by its own probes, a minute apart by default.
 ROUTER_PROBE_SECONDS = 10
 
 
 class SGLang:
     """The adapter of SGLang; see `EngineAdapter`.
 
-    sglang-router 0.3.2 sees neither that a pod lost its label nor that it is not ready, only that it is deleted.
+    sglang-router 0.3.2 notices neither a removed label nor an unready pod, only the pod's deletion.
     """
 
     leaves_front_by = LeavesBy.Deletion
@@ -62,7 +62,7 @@ class SGLang:
     port = PORT
 
     def launch(self, request: LaunchRequest) -> ContainerLaunch:
-        """`sglang.launch_server` for one rank; workers of a replica with several pods answer no requests.
+        """`sglang.launch_server` for one rank; only the first pod of a replica takes requests.
 
         On SIGTERM it waits for open requests without a limit of its own, so the grace period is the limit.
         """
@@ -95,7 +95,7 @@ class SGLang:
         )
 
     def front(self, request: FrontRequest) -> ContainerLaunch:
-        """`sglang-router`, which finds its engines by watching pods of the namespace."""
+        """`sglang-router`, which discovers its engines by watching pods of the namespace."""
         return ContainerLaunch(
             command=(
                 *("python3", "-m", "sglang_router.launch_router"),
@@ -122,7 +122,7 @@ class SGLang:
 
 
 def _flags(request: LaunchRequest) -> tuple[str, ...]:
-    """What the plan and the spec come to, without the weights and where the server listens."""
+    """Flags for the plan and the spec, without the weights and the address of the server."""
     return (
         *arguments.model(request),
         *arguments.parallel(request),
@@ -136,7 +136,7 @@ def _flags(request: LaunchRequest) -> tuple[str, ...]:
 
 
 def _behind_a_proxy(request: LaunchRequest) -> ContainerLaunch:
-    """The same in a NIM, which starts it."""
+    """The container of the same engine inside a NIM, which starts it."""
     inside = as_the_engine_sees_it(request)
     kept = disk_bytes(request.spec, request.plan.shape)
     engine = Engine(_flags(inside), environment.variables(inside), shared_memory_bytes(request), kept)
@@ -166,7 +166,7 @@ def _ports(request: LaunchRequest) -> tuple[NamedPort, ...]:
 
 
 def _annotations(request: LaunchRequest) -> tuple[tuple[str, str], ...]:
-    """Where decode engines ask for KV: the router reads it off the prefill pod."""
+    """The annotation with the prefill pod's bootstrap port, where decode engines ask for KV; the router reads it."""
     return ((BOOTSTRAP_ANNOTATION, str(arguments.BOOTSTRAP_PORT)),) if _prefills(request) else ()
 
 

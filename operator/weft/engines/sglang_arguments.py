@@ -1,4 +1,4 @@
-"""Arguments of `sglang.launch_server`, one function a subject.
+"""Arguments of `sglang.launch_server`, one function per subject.
 
 Read from the packages 0.5.3.post3, 0.5.6, 0.5.8, 0.5.10.post1, 0.5.12.post1, 0.5.15, 0.5.17 and 0.5.19 to 0.5.23.
 """
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
 Arguments = tuple[str, ...]
 
-MEETING_PORT = 20000  # ranks of several pods; attention-DP ranks take the six after it too
+MEETING_PORT = 20000  # ranks of several pods meet here; attention-DP ranks take the next six ports too
 BOOTSTRAP_PORT = 8998
 OWN_ADDRESS = "SGLANG_HOST_IP"
 API_KEY = "WEFT_API_KEY"
-COUNTS_ATTENTION_RANKS: Version = (0, 5, 22)  # --attn-dp-size; before, --dp-size with a switch
-BALANCES_BY_ITSELF: Version = (0, 5, 8)  # before, decode refuses several ranks without a promise about prefill
+COUNTS_ATTENTION_RANKS: Version = (0, 5, 22)  # it has --attn-dp-size; before, --dp-size with a switch
+BALANCES_BY_ITSELF: Version = (0, 5, 8)  # before, decode refuses several ranks unless told how prefill balances
 COUNTS_LENGTHS: Version = (0, 5, 20)  # before, with a switch only
 BYTES_PER_GB = 1e9
 _CONNECTORS = {"NIXL": "nixl", "Mooncake": "mooncake"}
@@ -45,12 +45,12 @@ _DRAFT_FOR_ONE_RANK = frozenset({"DraftModel", "NGram"})
 
 
 def weights(request: LaunchRequest) -> Arguments:
-    """Where they are."""
+    """The argument with the location of the weights."""
     return ("--model-path", model_location(request))
 
 
 def model(request: LaunchRequest) -> Arguments:
-    """The name, revision, precision, context and adapters."""
+    """Arguments for the name, revision, precision, context and adapters."""
     spec = request.spec.model
     source, context = spec.source, spec.max_context_tokens
     return (
@@ -64,7 +64,7 @@ def model(request: LaunchRequest) -> Arguments:
 
 
 def parallel(request: LaunchRequest) -> Arguments:
-    """How the replica is spread over GPUs and pods. SGLang's tensor group holds the attention-DP ranks too."""
+    """Arguments for the parallelism of the replica. SGLang's tensor group includes the attention-DP ranks."""
     shape = request.plan.shape
     _refuse_shared_contexts(shape)
     group = shape.tensor_parallel * shape.data_parallel
@@ -78,7 +78,7 @@ def parallel(request: LaunchRequest) -> Arguments:
 
 
 def kv_cache(request: LaunchRequest) -> Arguments:
-    """Precision of stored KV and the host memory behind it."""
+    """Arguments for the precision of the KV cache and its offloading to host memory."""
     kv = request.spec.kv
     if kv.precision not in {None, Precision.BF16, Precision.FP8}:
         raise _unsupported(f"kvCache.precision {kv.precision}", "use BF16 or FP8")
@@ -87,7 +87,7 @@ def kv_cache(request: LaunchRequest) -> Arguments:
 
 
 def kv_transfer(request: LaunchRequest) -> Arguments:
-    """The side of a split and what moves its KV; prefill listens for its decode partners."""
+    """Arguments for the side of a split and the KV connector; prefill listens for its decode partners."""
     if not request.spec.role.is_half:
         return ()
     refuse_what_lacks_efa(request)
@@ -106,7 +106,7 @@ def kv_transfer(request: LaunchRequest) -> Arguments:
 
 
 def speculative(request: LaunchRequest) -> Arguments:
-    """Speculative decoding as one chain; SGLang counts the token that was verified last among the drafted ones."""
+    """Arguments for speculative decoding in one chain; SGLang counts the last verified token among the drafted ones."""
     wish = speculative_wish(request.spec.engine.speculative_json)
     if wish is None:
         return ()
@@ -125,18 +125,18 @@ def speculative(request: LaunchRequest) -> Arguments:
 
 
 def metrics(request: LaunchRequest) -> Arguments:
-    """Metrics, with the lengths of prompts and answers."""
+    """Arguments for metrics, with the lengths of prompts and answers."""
     counts = parse_version(request.plan.engine.version) >= COUNTS_LENGTHS
     return ("--enable-metrics", *(() if counts else ("--collect-tokens-histogram",)))
 
 
 def api_key(request: LaunchRequest) -> Arguments:
-    """The key that requests need, out of a variable: Kubernetes puts it in when the container starts."""
+    """The API key for requests, from a variable that Kubernetes expands when the container starts."""
     return ("--api-key", f"$({API_KEY})") if request.spec.router.api_key_secret is not None else ()
 
 
 def _served_name(spec: ModelSpec) -> str:
-    """SGLang has one name, and what follows a colon in it would be an adapter."""
+    """The one name that SGLang can serve; after a colon it would expect an adapter, so `Invalid` for names with one."""
     if len(spec.served_names) > 1:
         raise _unsupported(f"model.servedNames with {len(spec.served_names)} names", "leave one, or none")
     name = spec.served_names[0] if spec.served_names else spec.model_id
@@ -171,7 +171,7 @@ def _attention_ranks(request: LaunchRequest) -> Arguments:
 
 
 def _nodes(request: LaunchRequest) -> Arguments:
-    """The same on every pod but for its rank; a pod holds whole stages or an equal part of one."""
+    """Arguments for several pods, the same but for the rank; a pod holds whole stages or an equal part of one."""
     shape = request.plan.shape
     if shape.pods % shape.pipeline_parallel and shape.pipeline_parallel % shape.pods:
         message = f"{shape}: {shape.pipeline_parallel} stages do not spread evenly over {shape.pods} pods on SGLang"
@@ -183,7 +183,7 @@ def _nodes(request: LaunchRequest) -> Arguments:
 
 
 def _offload(request: LaunchRequest) -> Arguments:
-    """Host memory as a second tier. The flag counts each GPU's part, in whole GB of 10^9 bytes."""
+    """Arguments for host memory as a second tier. The flag counts each GPU's part, in whole GB of 10^9 bytes."""
     wish_json = request.spec.kv.offload_json
     if wish_json is None:
         return ()

@@ -23,7 +23,7 @@ _TRANSFER = "use spec.kvTransfer"
 _OFFLOAD = "use spec.kvCache.offload"
 _ADAPTERS = "use spec.model.adapters"
 
-# argparse takes an unambiguous beginning, so `--tp` is `--tp-size`: too short for the rule of longer ones.
+# argparse takes an unambiguous prefix, so `--tp` is `--tp-size`: too short for the general prefix rule.
 _OWNED = {
     **dict.fromkeys(("--tp-size", "--tensor-parallel-size", "--tp"), _TENSOR),
     **dict.fromkeys(("--pp-size", "--pipeline-parallel-size", "--pp"), _STAGES),
@@ -62,10 +62,10 @@ _FLAGS = OwnedFlags(_OWNED, {})
 
 
 def sglang_argument_conflict(args: tuple[str, ...], shape: Shape) -> Explanation | None:
-    """The first argument that decides what Weft decides, however it is spelled."""
+    """Why the first argument that sets what Weft decides is refused, however it is spelled; None if there is none."""
     return _FLAGS.conflict(args, shape)
 
 
 def sglang_env_conflict(names: tuple[str, ...]) -> Explanation | None:
-    """The first variable that Weft sets itself."""
+    """Why the first variable that Weft sets itself is refused; None if there is none."""
     return env_conflict(names, OWNED_ENV)

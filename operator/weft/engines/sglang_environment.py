@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def variables(request: LaunchRequest) -> tuple[EnvValue, ...]:
-    """Ours, and the user's over those of ours that are not refused."""
+    """Weft's variables merged with the user's, which take precedence."""
     return with_users(_ours(request), request.spec.engine)
 
 
@@ -33,7 +33,7 @@ def _ours(request: LaunchRequest) -> Iterator[EnvValue]:
 
 
 def _kv_transfer(request: LaunchRequest) -> Iterator[EnvValue]:
-    """NIXL takes its wires from UCX; Mooncake looks for RDMA devices unless it is told not to."""
+    """Variables for KV transfer: NIXL uses UCX's transports; Mooncake looks for RDMA devices unless told not to."""
     if not request.spec.role.is_half:
         return
     kv = request.spec.kv

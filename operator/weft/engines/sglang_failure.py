@@ -1,4 +1,4 @@
-"""How SGLang's log says why it ended; its lines were read in the releases 0.5.3, 0.5.10 and 0.5.23."""
+"""Find in SGLang's log why it ended; the patterns are from the releases 0.5.3, 0.5.10 and 0.5.23."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _PREFIX = re.compile(r"^\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?(?P<process>(?
 
 
 def sglang_failure(text: str) -> Explanation | None:
-    """The line of SGLang's log that tells most."""
+    """The most telling line of SGLang's log; None if none says why it ended."""
     return _FORM.failure(text)
 
 
 def _cleaned(line: str) -> tuple[str, str]:
-    """The ranks that a line names and the line without its log prefix. Lines of a traceback have none."""
+    """The ranks that a line names and the line without its log prefix. Traceback lines have no prefix."""
     match = _PREFIX.match(line)
     return (match.group("process").strip(), line[match.end() :]) if match else ("", line)
 

@@ -1,8 +1,8 @@
-"""Between which tensor groups SGLang moves KV, over NIXL or Mooncake.
+"""Between which tensor group sizes SGLang transfers KV, over NIXL or Mooncake.
 
 Read from `srt/disaggregation` in 0.5.3.post3, 0.5.10.post1, 0.5.12.post1 and 0.5.23. It compares the sizes of groups
-that attend together, which are Weft's TP. Latent KV is the same on each GPU; of grouped attention heads are cut and
-joined, at a speed that SGLang does not vouch for.
+of tensor groups of attention, which are Weft's TP. Latent KV is the same on each GPU; for grouped attention, heads are
+split and joined, at a speed that SGLang does not promise.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from weft.domain.model import Architecture
     from weft.engines.versions import Version
 
-JOINS_COPIED_HEADS: Version = (0, 5, 12)  # NIXL; before, it counts every copy of a head as another one
+JOINS_COPIED_HEADS: Version = (0, 5, 12)  # NIXL; before, it counts every copy of a head as a distinct head
 
 
 def sglang_tensor_conflict(version: str, architecture: Architecture, prefill: int, decode: int) -> str | None:
-    """Why KV cannot go from a tensor group of one size to one of another on this version."""
+    """Why KV cannot be transferred between tensor groups of these sizes on this version; None if it can."""
     if prefill == decode:
         return None
     sizes = f"TP {prefill} of prefill and TP {decode} of decode"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from weft.engines.series import EngineSeries
 from weft.engines.versions import parse_version
 
-_RENAMED = parse_version("0.5.23")  # in one of the releases after 0.5.15, which does not have it yet
+_RENAMED = parse_version("0.5.23")  # in a release after 0.5.15, which does not have it yet
 
 
 def sglang_series(version: str) -> EngineSeries:
@@ -20,7 +20,7 @@ def sglang_series(version: str) -> EngineSeries:
         waiting="sglang:num_queue_reqs",
         kv_usage="sglang:token_usage",
         waiting_for_kv=(
-            # one name and the other: versions in between may have either
+            # either name: versions in between may have any
             *("sglang:num_prefill_bootstrap_queue_reqs", "sglang:num_prefill_prealloc_queue_reqs"),
             *("sglang:num_prefill_inflight_queue_reqs", "sglang:num_decode_prealloc_queue_reqs"),
             "sglang:num_decode_transfer_queue_reqs",
@@ -33,7 +33,7 @@ def sglang_series(version: str) -> EngineSeries:
         prefix_hits="sglang:cached_tokens_total",
         input_tokens="sglang:prompt_tokens_total",
         output_tokens="sglang:generation_tokens_total",
-        heartbeat="sglang:process_cpu_seconds_total",  # seen in 0.5.15, of the tokenizer, which serves the page
+        heartbeat="sglang:process_cpu_seconds_total",  # seen in 0.5.15, of the tokenizer process, which serves the page
         ttft="sglang:time_to_first_token_seconds",
         inter_token="sglang:inter_token_latency_seconds",  # noqa: S106 - a name of a metric
         tpot="sglang:request_time_per_output_token_seconds" if new else None,
@@ -43,7 +43,7 @@ def sglang_series(version: str) -> EngineSeries:
         transfer_unit_seconds=0.001,
         port=30000,
         born_late=True,
-        settles_when_idle=True,  # an idle scheduler tells its gauges anew every 30 s (`check_memory`)
+        settles_when_idle=True,  # an idle scheduler updates its gauges every 30 s (`check_memory`)
         needs="--enable-metrics",
         other_names=(("tpot", "sglang:request_time_per_output_token_seconds"),),
     )

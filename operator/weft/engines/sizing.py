@@ -1,4 +1,4 @@
-"""Amounts that follow from a shape or a model alone, whichever engine it is."""
+"""Times and sizes that follow from a shape or a model alone, for any engine."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 # Endpoints, kube-proxy and routers need a few seconds to stop choosing a pod whose deletion began.
 UNROUTING_SECONDS = 5
-# vllm-router picks both halves at once, so a request comes to its decode engine as much later as its prompt takes.
+# vllm-router picks both halves at once, so a request reaches its decode engine only after its prefill.
 PROMPT_SECONDS = 25
 MARGIN_SECONDS = 5
-# Weights come from a network; what loads faster loses nothing by a longer limit.
+# Weights come over a network; for faster loads a longer limit does no harm.
 LOAD_BYTES_PER_SECOND = 250e6
 STARTUP_SECONDS = 600
 PROBE_SECONDS = 5
@@ -23,17 +23,17 @@ SHARED_MEMORY_BYTES_PER_GPU = 2 * 1024**3
 
 
 def still_chosen_seconds(role: Role) -> int:
-    """For how long a pod that has left its front may still get requests that were meant for it before."""
+    """Seconds for which a pod removed from its router may still get requests assigned to it before."""
     return UNROUTING_SECONDS + (PROMPT_SECONDS if role is Role.Decode else 0)
 
 
 def startup_seconds(weight_bytes: float) -> int:
-    """How long a start may take: a fixed part (images are pulled before it) and loading at a slow network's speed."""
+    """Seconds that a start may take: a fixed part (images are pulled before it) and loading over a slow network."""
     return STARTUP_SECONDS + int(weight_bytes / LOAD_BYTES_PER_SECOND)
 
 
 def shared_memory_bytes(request: LaunchRequest) -> int:
-    """What the user says, or room for the ranks' message queues and NCCL buffers."""
+    """Bytes of shared memory: the user's, or room for the ranks' message queues and NCCL buffers."""
     wish = request.spec.engine.shared_memory
     if wish is not None:
         return int(parse_quantity(wish))

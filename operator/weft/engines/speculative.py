@@ -1,4 +1,4 @@
-"""Speculative decoding as a pool asks for it."""
+"""The settings of speculative decoding in a pool."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from weft.domain.reasons import Reason
 if TYPE_CHECKING:
     from weft.engines.launch import LaunchRequest
 
-_DRAFTED_TOKENS = 3  # where the wish does not say
+_DRAFTED_TOKENS = 3  # unless the spec says
 
 
 @dataclass(frozen=True, slots=True)
 class SpeculativeWish:
-    """`method` is MTP, EAGLE3, DraftModel or NGram; `model` drafts where it is not the model itself."""
+    """`method` is MTP, EAGLE3, DraftModel or NGram; `model` is the draft model, if it is a separate one."""
 
     method: str
     tokens: int
@@ -26,7 +26,7 @@ class SpeculativeWish:
 
 
 def speculative_wish(wish_json: str | None) -> SpeculativeWish | None:
-    """`spec.engine.speculative`, kept as JSON; None where tokens are not drafted."""
+    """Parse `spec.engine.speculative`, kept as JSON; None if there is no speculative decoding."""
     if wish_json is None:
         return None
     wish = json.loads(wish_json)
@@ -34,7 +34,7 @@ def speculative_wish(wish_json: str | None) -> SpeculativeWish | None:
 
 
 def refuse_drafting(request: LaunchRequest) -> None:
-    """Raise `Invalid` (FeatureUnsupported) for a method that the release does not draft by."""
+    """Raise `Invalid` (FeatureUnsupported) for a method that the release does not support."""
     wish, release = speculative_wish(request.spec.engine.speculative_json), request.plan.engine
     able = load().engine(release.name).limits.drafting_by(wish.method) if wish is not None else None
     if wish is not None and able is not None and not able.include(release.version):

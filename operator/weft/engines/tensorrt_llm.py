@@ -1,4 +1,4 @@
-"""TensorRT-LLM: `trtllm-serve`, its file of settings, probes and front (ADR 0030)."""
+"""TensorRT-LLM: `trtllm-serve`, its configuration file, probes and router (ADR 0030)."""
 
 from __future__ import annotations
 
@@ -44,16 +44,16 @@ CONFIG_FILE = "trtllm.yaml"
 class TensorRTLLM:
     """The adapter of TensorRT-LLM; see `EngineAdapter`. None of it has run on hardware yet."""
 
-    leaves_front_by = LeavesBy.Label  # vllm-router's way, and that of the doors before a pair
+    leaves_front_by = LeavesBy.Label  # as vllm-router and the proxies around the server for pairs do
     pairs_in_its_image = True
     counts_handover = False
     port = PORT
 
     def launch(self, request: LaunchRequest) -> ContainerLaunch:
-        """`trtllm-serve serve`, whose ranks are processes of one container, or of one in each pod.
+        """`trtllm-serve serve`, whose ranks are processes of one container, or of one container in each pod.
 
-        On SIGTERM it waits for open requests however long they take, so that the grace period is the drain limit. Other
-        pods of its world end at SIGTERM at once, and so are there until the drain is over.
+        On SIGTERM it waits for open requests however long they take, so the grace period is the drain limit. The other
+        pods of its MPI world end at SIGTERM at once, so their pre-stop hooks keep them until the drain is over.
         """
         _refuse_conflicts(request)
         refuse_what_it_cannot(request)
@@ -74,7 +74,7 @@ class TensorRTLLM:
         )
 
     def front(self, request: FrontRequest) -> ContainerLaunch:
-        """Its own server before a pair, and `vllm-router` before one pool, as it has a front for pairs only."""
+        """Its own disaggregated server for a pair, else `vllm-router`, as TensorRT-LLM has no router for one pool."""
         return pair_front(request, PORT) if request.decode else vllm_router(request, PORT)
 
     def argument_conflict(self, args: tuple[str, ...], shape: Shape) -> Explanation | None:
@@ -125,7 +125,7 @@ def _ours(request: LaunchRequest) -> Iterator[EnvValue]:
     yield EnvValue("TRTLLM_NO_USAGE_STATS", "1")
     yield from hub(request.spec.model)
     if request.spec.role.is_half:
-        # Halves of a split are in NVLink domains of their own, even in one rack.
+        # Halves of a split are in separate ComputeDomains, even in one rack.
         yield EnvValue("UCX_CUDA_IPC_ENABLE_MNNVL", "n")
         yield from transports(request)
     yield from between_pods(request)

@@ -1,4 +1,4 @@
-"""Arguments of `trtllm-serve serve`, for what is not in its file of settings."""
+"""Arguments of `trtllm-serve serve`, for what is not in its configuration file."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 Arguments = tuple[str, ...]
 
-# First seen in the documentation of this candidate; before, clients see the repository or the last folder of a path.
+# First seen in the documentation of this candidate; before, clients see the repository or a path's last folder.
 NAMES_ITS_MODEL = release_order("1.3.0rc6")
 
 
 def model(request: LaunchRequest) -> Arguments:
-    """What clients call the model, where the version can be told, and its longest context."""
+    """Arguments for the served name, if the version has the option, and for the longest context."""
     spec = request.spec.model
     named = release_order(request.plan.engine.version) >= NAMES_ITS_MODEL
     name = ("--served_model_name", (*spec.served_names, spec.model_id)[0]) if named else ()
@@ -26,7 +26,7 @@ def model(request: LaunchRequest) -> Arguments:
 
 
 def parallel(shape: Shape) -> Arguments:
-    """How the replica is spread over GPUs. Ranks with attention of their own are counted as a tensor group too."""
+    """Arguments for the parallelism of the replica. Attention-DP ranks are counted in the tensor group too."""
     group = shape.tensor_parallel * shape.data_parallel
     return (
         *("--tp_size", str(group)),

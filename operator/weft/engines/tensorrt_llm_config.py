@@ -1,4 +1,4 @@
-"""The file of settings of `trtllm-serve`: fields of its `LlmArgs`, as YAML. They win over its command line."""
+"""The configuration file of `trtllm-serve`: fields of its `LlmArgs`, as YAML. They override its command line."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SHOWS_ITERATIONS: Version = (1, 3, 0)  # gauges of each iteration on /prometheus
 
 
 def config_text(request: LaunchRequest) -> str:
-    """The whole file, with settings in the order of their names."""
+    """The text of the configuration file, sorted by key."""
     settings = {
         **_metrics(request),
         **_model(request),
@@ -41,13 +41,13 @@ def config_text(request: LaunchRequest) -> str:
 
 
 def _metrics(request: LaunchRequest) -> Settings:
-    """What its Prometheus page needs to be there."""
+    """Settings that its Prometheus page needs."""
     shows = parse_version(request.plan.engine.version) >= SHOWS_ITERATIONS
     return {"return_perf_metrics": True, **({"enable_iter_perf_stats": True} if shows else {})}
 
 
 def _model(request: LaunchRequest) -> Settings:
-    """Chunks of prompts are what is planned; without them a prompt longer than one step's tokens is refused."""
+    """Chunked prefill, which the plan assumes; without it a prompt longer than one step's tokens is refused."""
     source, shape = request.spec.model.source, request.plan.shape
     cast = request.checkpoint is Precision.FP32 and shape.precision is Precision.BF16
     return {
@@ -59,7 +59,7 @@ def _model(request: LaunchRequest) -> Settings:
 
 
 def _kv_cache(request: LaunchRequest) -> Settings:
-    """The fraction of memory that is planned with, precision, and host memory, which is counted per GPU in bytes."""
+    """The fraction of memory that the plan assumes, precision, and host memory, which is counted per GPU in bytes."""
     kv = request.spec.kv
     settings: Settings = {
         "free_gpu_memory_fraction": load().performance[EngineName.TensorRTLLM].memory_fraction,
@@ -72,15 +72,15 @@ def _kv_cache(request: LaunchRequest) -> Settings:
 
 
 def _kv_transfer(request: LaunchRequest) -> Settings:
-    """The wire between context and generation servers.
+    """The KV transfer between context and generation servers.
 
-    Its buffer holds a whole prompt where the longest is known, and is the engine's own otherwise.
+    Its buffer holds a whole prompt if the longest is known, else the engine's default applies.
     """
     if not request.spec.role.is_half:
         return {}
     longest = request.spec.model.max_context_tokens
     wire: Settings = {"backend": "NIXL", **({"max_tokens_in_buffer": longest} if longest else {})}
-    alone = request.spec.role is Role.Prefill  # whose scheduler cannot overlap the next step
+    alone = request.spec.role is Role.Prefill  # prefill's scheduler cannot overlap the next step
     return {"cache_transceiver_config": wire, **({"disable_overlap_scheduler": True} if alone else {})}
 
 
@@ -90,7 +90,7 @@ def _speculative(request: LaunchRequest) -> Settings:
 
 
 def _drafting(wish: SpeculativeWish) -> Settings:
-    """Releases from 1.3 on take `Eagle` for EAGLE-3, and both names of the folder of its model."""
+    """Settings of speculative decoding. From 1.3 on `Eagle` means EAGLE-3, and the model's folder has either name."""
     if wish.method == "MTP":
         return {"decoding_type": "MTP", "num_nextn_predict_layers": wish.tokens}
     if wish.method == "NGram":

@@ -65,10 +65,10 @@ _FLAGS = OwnedFlags(_OWNED, {})
 
 
 def tensorrt_llm_argument_conflict(args: tuple[str, ...], shape: Shape) -> Explanation | None:
-    """The first argument that decides what Weft decides, with underscores or dashes."""
+    """Why the first argument that sets what Weft decides is refused, with underscores or dashes; None without one."""
     return settings_conflict(args) or _FLAGS.conflict(without_settings(args), shape)
 
 
 def tensorrt_llm_env_conflict(names: tuple[str, ...]) -> Explanation | None:
-    """The first variable that Weft sets itself or that would put the server into somebody else's MPI world."""
+    """Why the first variable that Weft sets, or that joins the server to another MPI world, is refused, or None."""
     return env_conflict(names, OWNED_ENV)

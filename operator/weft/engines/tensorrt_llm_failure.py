@@ -1,4 +1,4 @@
-"""How the log of `trtllm-serve` says why it ended."""
+"""Find in the log of `trtllm-serve` why it ended."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from weft.engines.failures import LONGEST_LINE, LogForm
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-# `[11/22/2026-21:24:19] [TRT-LLM] [RANK 2] [E] words` of Python, `[TensorRT-LLM][ERROR] words` of C++.
+# `[11/22/2026-21:24:19] [TRT-LLM] [RANK 2] [E] words` from Python, `[TensorRT-LLM][ERROR] words` from C++.
 _LOGGED = re.compile(r"^(?:\[[\d/:-]+\] )?(?:\[TRT-LLM\](?: \[[^\]]*\])* ?\[E\]|\[TensorRT-LLM\]\[ERROR\])\s*")
-_USAGE_ERROR = re.compile(r"^Error: \S")  # click's, of an argument
+_USAGE_ERROR = re.compile(r"^Error: \S")  # click's message about an argument
 _GONE = (
     r"Executor worker died",
     r"MPI_ABORT was invoked on rank",
     r"BrokenExecutor|BrokenProcessPool",
     r"exited on signal \d+",
-    r"has lost communication with a remote daemon",  # of Open MPI: a pod of the replica is gone
+    r"has lost communication with a remote daemon",  # Open MPI's message: a pod of the replica is gone
     r"peer process has unexpectedly disconnected",
 )
 _WRAPPERS = (r"Executor worker returned error", r"Executor worker initialization error")
@@ -27,9 +27,9 @@ _ONLY_REPORTS = re.compile("|".join((*_GONE, *_WRAPPERS)))
 
 
 def tensorrt_llm_failure(text: str) -> Explanation | None:
-    """The most telling line: a refused argument, else the last exception, else the last logged error, else who is gone.
+    """The most telling line: a refused argument, else the last exception, else the last logged error, else a lost rank.
 
-    All ranks write into one log, and the exception that a rank ends with comes before what others say of it.
+    All ranks write into one log, and the exception that a rank ends with comes before what other ranks say of it.
     """
     lines = text.splitlines()
     refused = [line for line in lines if _USAGE_ERROR.match(line)]

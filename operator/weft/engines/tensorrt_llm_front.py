@@ -1,7 +1,7 @@
-"""TensorRT-LLM's disaggregated server as front of a pair, between two doors of Weft's (ADR 0054).
+"""TensorRT-LLM's disaggregated server as router of a pair, between two proxies of Weft's (ADR 0054).
 
-The program is `weft.pods.pair_front`. The server is given one prefill and one decode server by address, which every
-release takes; behind these addresses the program chooses among pods.
+The program is `weft.pods.pair_front`. The server is given one prefill and one decode address, which every release
+supports; behind these addresses the program chooses among pods.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ API_SERVER = "https://kubernetes.default.svc"
 
 
 def pair_front(request: FrontRequest, engine_port: int) -> ContainerLaunch:
-    """The server and its doors. It is ready while both halves have a pod and the server is healthy.
+    """The server and its proxies. It is ready while both halves have a pod and the server is healthy.
 
     On SIGTERM the server finishes its streams, however long they take.
     """

@@ -1,4 +1,4 @@
-"""What a pool may ask for and TensorRT-LLM, or how Weft starts it, cannot give: refused by name."""
+"""What a pool may ask for but TensorRT-LLM, or the way Weft starts it, does not support: refused by field."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def refuse_what_it_cannot(request: LaunchRequest) -> None:
-    """Raise `Invalid` for the first wish that cannot be fulfilled, with what is allowed."""
+    """Raise `Invalid` for the first field that is not supported, with what is allowed."""
     refuse_what_vllm_alone_does(request.spec, "TensorRT-LLM")
     if request.checkpoint is not None:
         why = precision_conflict(request.checkpoint, request.plan.shape.precision, EngineName.TensorRTLLM)

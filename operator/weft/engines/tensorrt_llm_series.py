@@ -1,6 +1,6 @@
 """Metric names of TensorRT-LLM's `trtllm-serve` by version (`tensorrt_llm/metrics/collector.py`).
 
-Its `/metrics` is JSON; Prometheus' text is under another path, and only with `return_perf_metrics: true`.
+Its `/metrics` is JSON; the Prometheus format is on another path, and only with `return_perf_metrics: true`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from weft.engines.versions import release_order
 _ITERATIONS = release_order("1.3.0rc12")  # PR #12545: gauges of each iteration
 _TOKENS = release_order("1.3.0")  # on the main branch after 1.3.0rc12
 
-# Shown early by builds of the main branch, which carry the number of the candidate before.
+# Exposed early by builds of the main branch, which carry the number of the previous candidate.
 _OTHER_NAMES = (
     ("running", "trtllm_num_requests_running"),
     ("waiting", "trtllm_num_requests_waiting"),

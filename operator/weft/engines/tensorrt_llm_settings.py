@@ -1,7 +1,7 @@
-"""Settings of TensorRT-LLM that users reach by `engine.args`: `--set KEY=VALUE`, which Weft writes into its file.
+"""TensorRT-LLM settings in `engine.args`: `--set KEY=VALUE`, which Weft writes into the configuration file.
 
-So they mean the same on releases whose server has no such option. Fields and values are those of `LlmArgs` in
-`tensorrt_llm/llmapi/llm_args.py` around 1.2 and after 1.3; what they need is in `catalog/option_rules.yaml`.
+So they also work on releases whose server has no such option. Fields and values are those of `LlmArgs` in
+`tensorrt_llm/llmapi/llm_args.py` around 1.2 and after 1.3; what they require is in `catalog/option_rules.yaml`.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ Settings = dict[str, Any]
 
 
 def settings_of(args: tuple[str, ...]) -> dict[str, str]:
-    """Values by key, as they are written; the last one counts."""
+    """Values of `--set` by key, as written; the last one counts."""
     found = (setting.partition("=") for setting, _ in _split(args) if setting is not None)
     return {key: value for key, _, value in found}
 
 
 def without_settings(args: tuple[str, ...]) -> tuple[str, ...]:
-    """What is left for the command line."""
+    """The arguments other than `--set`, which go to the command line."""
     return tuple(argument for setting, argument in _split(args) if setting is None)
 
 
 def settings_conflict(args: tuple[str, ...]) -> Explanation | None:
-    """The first setting that is Weft's to write, or no number where it has to be one."""
+    """Why the first setting that users may not set, or that has to be a number and is not, is refused; None without."""
     for key, value in settings_of(args).items():
         if key not in KEYS:
             message = (
@@ -48,7 +48,7 @@ def settings_conflict(args: tuple[str, ...]) -> Explanation | None:
 
 
 def written(args: tuple[str, ...]) -> Settings:
-    """The settings as fields of the file."""
+    """The settings as nested fields of the configuration file."""
     settings: Settings = {}
     for key, value in settings_of(args).items():
         *parents, name = key.split(".")
@@ -60,7 +60,7 @@ def written(args: tuple[str, ...]) -> Settings:
 
 
 def _split(args: tuple[str, ...]) -> Iterator[tuple[str | None, str]]:
-    """(Setting, argument) for each argument; settings are None of all others, and `--set` takes the next one along."""
+    """(Setting, argument) for each argument; the setting is None for all but `--set`, which takes the next one along."""
     rest = iter(args)
     for argument in rest:
         if argument == SET:

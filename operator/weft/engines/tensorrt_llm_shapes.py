@@ -1,4 +1,4 @@
-"""Which shapes `trtllm-serve` has, as Weft starts it."""
+"""Which shapes `trtllm-serve` supports, as Weft starts it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def tensorrt_llm_shape_conflict(shape: Shape) -> str | None:
-    """Why no server of TensorRT-LLM that Weft starts has this shape; None for another engine's."""
+    """Why `trtllm-serve` cannot run this shape; None if it can, and for other engines."""
     if shape.engine is not EngineName.TensorRTLLM:
         return None
     return next((sentence for wrong, sentence in _claims(shape) if wrong), None)

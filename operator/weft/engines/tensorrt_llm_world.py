@@ -1,7 +1,7 @@
-"""TensorRT-LLM replicas of several pods: what each runs so that all ranks are in one MPI world (ADR 0048).
+"""TensorRT-LLM replicas of several pods: what each pod runs so that all ranks are in one MPI world (ADR 0048).
 
-The program that does it is `weft.pods.mpi_world`. Names of settings are those of Open MPI 4.1.7 and 5.0.8, `ob1` and
-`trtllm-llmapi-launch` as Dynamo's operator and the engine's own guides start replicas over nodes.
+The program for it is `weft.pods.mpi_world`. Names of settings are those of Open MPI 4.1.7 and 5.0.8, `ob1` and
+`trtllm-llmapi-launch`, as Dynamo's operator and the engine's own guides start replicas over nodes.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from weft.engines.launch import LaunchRequest
 
 PROGRAM_FILE = "mpi_world.py"
-_INTERFACE = "eth0"  # a pod's own, at which the others know it; another one that it names is for what NCCL moves
-# Ranks tell each other by TCP what to do next, and NCCL moves what is large; UCX would look for other wires.
+_INTERFACE = "eth0"  # the pod's own interface, by which the others reach it; additional ones are for NCCL
+# Ranks send control messages over TCP, and NCCL moves the data; UCX would look for other transports.
 _SETTINGS = {
     "OMPI_MCA_pml": "ob1",
     "OMPI_MCA_btl_tcp_if_include": _INTERFACE,
-    "OMPI_MCA_oob_tcp_if_include": _INTERFACE,  # of Open MPI 4
-    "PRTE_MCA_prte_if_include": _INTERFACE,  # of Open MPI 5
+    "OMPI_MCA_oob_tcp_if_include": _INTERFACE,  # Open MPI 4
+    "PRTE_MCA_prte_if_include": _INTERFACE,  # Open MPI 5
 }
-# What the program sets itself. Another agent than its own would never reach the other pods.
+# Variables that the program sets. A launch agent other than its own could not reach the other pods.
 OWNED_ENV = frozenset(
     {f"OMPI_MCA_{kind}_rsh_agent" for kind in ("plm", "pls", "orte")}
     | {"PRTE_MCA_plm_ssh_agent", "PRTE_MCA_plm_rsh_agent", "ENGINE_COMMAND", "ENGINE_LEAD"}
@@ -33,12 +33,12 @@ OWNED_ENV = frozenset(
 
 
 def over_pods(request: LaunchRequest) -> bool:
-    """Whether the ranks are in several pods; in one the server starts them all itself."""
+    """Whether the ranks are in several pods; in a single pod the server starts them all itself."""
     return request.plan.shape.pods > 1
 
 
 def command(request: LaunchRequest, server: tuple[str, ...], ready_seconds: int) -> tuple[str, ...]:
-    """What a pod runs: the server, or the MPI world with the server in its first pod, or a part of that world."""
+    """The command of a pod: the server, or the MPI world with the server in its first pod, or a member of it."""
     if not over_pods(request):
         return server
     shape, program = request.plan.shape, ("python3", _program().path)
@@ -48,12 +48,12 @@ def command(request: LaunchRequest, server: tuple[str, ...], ready_seconds: int)
 
 
 def files(request: LaunchRequest) -> tuple[LaunchFile, ...]:
-    """The program, as a file of each pod: Open MPI has to find it by its path."""
+    """The program as a file of each pod: Open MPI has to find it by its path."""
     return (_program(),) if over_pods(request) else ()
 
 
 def between_ranks(request: LaunchRequest) -> Iterator[EnvValue]:
-    """How the ranks of several pods speak to each other."""
+    """Variables with which the ranks of several pods reach each other."""
     if over_pods(request):
         yield from (EnvValue(name, value) for name, value in _SETTINGS.items())
 

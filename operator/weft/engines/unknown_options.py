@@ -1,4 +1,4 @@
-"""Arguments that an engine's command line does not know, for one that is argparse's or click's."""
+"""Find arguments that an engine's command line, argparse's or click's, does not know."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LONGEST_SHOWN = 60
 
 @functools.lru_cache(maxsize=4096)
 def unknown_options(args: tuple[str, ...], options: EngineOptions, version: str) -> tuple[str, ...]:
-    """Options among `args` that a version lacks, each once: with the releases that have it, or what it may mean."""
+    """Options among `args` that a version lacks, each once, with the releases that have it or a similar name."""
     known = options.of(version) or ()
     names = dict.fromkeys(name for name in map(_name, args) if name is not None)
     return _told((name for name in names if not _is_one(name, known)), options, version) if known else ()
@@ -26,7 +26,7 @@ def unknown_options(args: tuple[str, ...], options: EngineOptions, version: str)
 
 @functools.lru_cache(maxsize=4096)
 def unknown_to_click(args: tuple[str, ...], options: EngineOptions, version: str) -> tuple[str, ...]:
-    """The same for click, which takes options as they are spelled and in no other way."""
+    """As `unknown_options`, for click, which accepts options only as they are spelled."""
     known = options.of(version) or ()
     names = dict.fromkeys(each.partition("=")[0] for each in args if _name(each) is not None)
     return _told((name for name in names if name not in known), options, version) if known else ()
@@ -44,7 +44,7 @@ def _name(argument: str) -> str | None:
 
 
 def _is_one(name: str, known: Collection[str]) -> bool:
-    """Whether argparse takes it: an option, its negation, or a beginning that only one option has."""
+    """Whether argparse accepts a name: an option, its negation, or a prefix of exactly one option."""
     if not name.startswith("--"):
         return name in known
     return any(each in known or sum(other.startswith(each) for other in known) == 1 for each in {name, _positive(name)})

@@ -26,11 +26,11 @@ def parse_version(text: str) -> Version:
 
 
 def dotted(version: Version) -> str:
-    """As people write it: 2.0.10."""
+    """A version as text: 2.0.10."""
     return ".".join(map(str, version))
 
 
 def release_order(text: str) -> Order:
-    """As `parse_version`, with candidates before their release: 1.3.0rc9, 1.3.0rc12, 1.3.0."""
+    """A sort key that puts candidates before their release: 1.3.0rc9, 1.3.0rc12, 1.3.0; raises as `parse_version`."""
     match = _CANDIDATE.match(text)
     return parse_version(text), float(match.group(1)) if match else math.inf

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 PORT = 8000
 DRAINS_ITSELF: Version = (0, 18, 1)  # --shutdown-timeout
-_LEVEL = "-O"  # -O3 and the like, which vLLM writes out before argparse sees them
+_LEVEL = "-O"  # -O3 and the like, which vLLM expands before argparse sees them
 
 
 class VLLM:
@@ -61,9 +61,9 @@ class VLLM:
     port = PORT
 
     def launch(self, request: LaunchRequest) -> ContainerLaunch:
-        """`vllm serve` for one pod of a replica; one that answers no requests has no probes.
+        """`vllm serve` for one pod of a replica; a pod that takes no requests has no probes.
 
-        Where every pod answers some, all of them serve until the drain is over: their ranks take each step together.
+        If every pod takes requests, all serve until the drain is over: their ranks execute each step together.
         """
         version = parse_version(request.plan.engine.version)
         _refuse_conflicts(request)
@@ -72,7 +72,7 @@ class VLLM:
         servers, together = balancing.api_servers(request), request.balancing is not Balancing.Internal
         ready_seconds = startup_seconds(request.weight_bytes)
         drain_seconds = int(request.spec.rollout.drain_timeout_seconds)
-        drains_itself = version >= DRAINS_ITSELF and not together  # a rank that is done early would stop the others
+        drains_itself = version >= DRAINS_ITSELF and not together  # a rank that ended early would stop the others
         chosen_seconds = still_chosen_seconds(request.spec.role)
         helps = vllm_ray.on_ray(request) and request.rank > 0  # it ends with the head, and at SIGTERM at once
         server = _server(request, drain_seconds if drains_itself else None)
@@ -92,7 +92,7 @@ class VLLM:
         )
 
     def front(self, request: FrontRequest) -> ContainerLaunch:
-        """`vllm-router`, before one pool or a pair."""
+        """`vllm-router`, for one pool or a pair."""
         return vllm_router(request, PORT)
 
     def argument_conflict(self, args: tuple[str, ...], shape: Shape) -> Explanation | None:
@@ -107,7 +107,7 @@ class VLLM:
 
 
 def _server(request: LaunchRequest, drain_seconds: int | None) -> tuple[str, ...]:
-    """`vllm serve`; it drains for so long by itself, unless others see to that."""
+    """`vllm serve`; with `drain_seconds` it drains by itself for that long, else the pre-stop hook does."""
     return (
         "vllm",
         "serve",
@@ -121,7 +121,7 @@ def _server(request: LaunchRequest, drain_seconds: int | None) -> tuple[str, ...
 
 
 def _flags(request: LaunchRequest) -> tuple[str, ...]:
-    """What the plan and the spec come to, without where the server listens and how it ends."""
+    """Flags for the plan and the spec, without the address of the server and its shutdown."""
     return (
         *arguments.model(request),
         *arguments.parallel(request),
@@ -134,7 +134,7 @@ def _flags(request: LaunchRequest) -> tuple[str, ...]:
 
 
 def _behind_a_proxy(request: LaunchRequest) -> ContainerLaunch:
-    """The same in a NIM, which starts it."""
+    """The container of the same engine inside a NIM, which starts it."""
     inside, ready_seconds = as_the_engine_sees_it(request), startup_seconds(request.weight_bytes)
     variables, disk = environment.variables(inside, ready_seconds), disk_bytes(request.spec, request.plan.shape)
     engine = Engine(_flags(inside), variables, memory_for_vllm(request), disk)
@@ -150,7 +150,7 @@ def _readiness_probe(request: LaunchRequest) -> HttpProbe:
 
 
 def _probed(request: LaunchRequest) -> int:
-    """Of servers at several ports only their supervisor knows whether all are healthy."""
+    """The port to probe: with a server per port only their supervisor knows whether all are healthy."""
     return balancing.SUPERVISOR_PORT if request.balancing is Balancing.MultiPort else PORT
 
 

@@ -1,4 +1,4 @@
-"""LoRA adapters of vLLM: all of them at hand, and room for the largest."""
+"""LoRA adapters of vLLM: all of them loaded, with room for the largest rank."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 Arguments = tuple[str, ...]
 
 _RANK, _AT_ONCE, _IN_HOST_MEMORY = "--max-lora-rank", "--max-loras", "--max-cpu-loras"
-_USUAL_RANK = 16  # which vLLM takes by itself
+_USUAL_RANK = 16  # vLLM's default
 
 
 def adapter_arguments(request: LaunchRequest) -> Arguments:
-    """All adapters in one batch, unless the user lets fewer: then the others wait in host memory, and not on disk."""
+    """Arguments for all adapters in one batch; if the user allows fewer, the rest waits in host memory, not on disk."""
     adapters, args = request.spec.model.adapters, request.spec.engine.args
     if not adapters:
         return ()
@@ -36,9 +36,9 @@ def adapter_arguments(request: LaunchRequest) -> Arguments:
 
 
 def _rank(request: LaunchRequest) -> Arguments:
-    """Room for the largest rank that the adapters state, which vLLM has in a few sizes; the user's, if that is enough.
+    """The smallest size of vLLM's that fits the largest rank of the adapters, or the user's if it is large enough.
 
-    Raises `Invalid` for a larger one than there is room for.
+    Raises `Invalid` for a rank that is larger than there is room for.
     """
     rank, release, own = request.spec.model.adapter_rank, request.plan.engine, given(request.spec.engine.args, _RANK)
     if rank is None or (rank <= _USUAL_RANK and not own):

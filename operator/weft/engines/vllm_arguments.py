@@ -1,4 +1,4 @@
-"""Arguments of `vllm serve`, one function a subject."""
+"""Arguments of `vllm serve`, one function per subject."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SPECULATIVE_METHODS = {"MTP": "mtp", "EAGLE3": "eagle3", "DraftModel": "draft_m
 
 
 def model(request: LaunchRequest) -> Arguments:
-    """Names, revision, precision, context and adapters."""
+    """Arguments for names, revision, precision, context and adapters."""
     spec = request.spec.model
     names = ("--served-model-name", *(spec.served_names or (spec.model_id,)))
     source = spec.source
@@ -41,7 +41,7 @@ def model(request: LaunchRequest) -> Arguments:
 
 
 def _context(request: LaunchRequest) -> Arguments:
-    """The longest context: the user's, else what fits beside the weights, since vLLM refuses to start with more."""
+    """The longest context: the user's, else what fits beside the weights, as vLLM refuses to start with more."""
     if request.spec.model.max_context_tokens:
         return ("--max-model-len", str(request.spec.model.max_context_tokens))
     on_cpu = request.plan.shape.accelerator == "cpu"  # where `auto` silently means 512 tokens
@@ -50,7 +50,7 @@ def _context(request: LaunchRequest) -> Arguments:
 
 
 def parallel(request: LaunchRequest) -> Arguments:
-    """How the replica is spread over GPUs and pods."""
+    """Arguments for the parallelism of the replica over GPUs and pods."""
     shape = request.plan.shape
     sizes = (
         *(("--tensor-parallel-size", str(shape.tensor_parallel)) if shape.tensor_parallel > 1 else ()),
@@ -66,7 +66,7 @@ def parallel(request: LaunchRequest) -> Arguments:
 
 
 def kv_cache(request: LaunchRequest) -> Arguments:
-    """Precision of stored KV and the host memory behind it."""
+    """Arguments for the precision of the KV cache and its offloading to host memory."""
     kv = request.spec.kv
     if kv.precision not in {None, Precision.BF16, Precision.FP8}:
         raise Invalid(
@@ -77,7 +77,7 @@ def kv_cache(request: LaunchRequest) -> Arguments:
 
 
 def speculative(wish_json: str | None) -> Arguments:
-    """Speculative decoding, from `spec.engine.speculative` as JSON."""
+    """Arguments for speculative decoding, from `spec.engine.speculative` as JSON."""
     wish = speculative_wish(wish_json)
     if wish is None:
         return ()
@@ -93,7 +93,7 @@ def compact_json(value: object) -> str:
 
 
 def _context_parallel(shape: Shape) -> Arguments:
-    """GPUs that share KV caches, which are some of the tensor group, and tensor groups that share prompts."""
+    """Arguments for DCP (GPUs of a tensor group share a KV cache) and PCP (tensor groups share prompts)."""
     decode, prefill = shape.decode_context_parallel, shape.prefill_context_parallel
     return (
         *(("--decode-context-parallel-size", str(decode)) if decode > 1 else ()),
@@ -102,14 +102,14 @@ def _context_parallel(shape: Shape) -> Arguments:
 
 
 def _nodes(request: LaunchRequest) -> Arguments:
-    """Tensor and pipeline ranks over several pods, without Ray; every pod has the same flags but for its rank."""
+    """Arguments for tensor and pipeline ranks over several pods, without Ray; pods differ in their rank alone."""
     place = ("--nnodes", str(request.plan.shape.pods), "--node-rank", str(request.rank))
     master = ("--master-addr", request.leader_host, "--master-port", str(MASTER_PORT))
     return (*place, *master, *(("--headless",) if request.rank > 0 else ()))
 
 
 def _offload(request: LaunchRequest) -> Arguments:
-    """Host memory as a second tier where no connector is named. The flag counts one data-parallel rank, in GiB."""
+    """Arguments for host memory as a second tier without a connector. The flag is GiB per data-parallel rank."""
     wish_json = request.spec.kv.offload_json
     if wish_json is None or request.spec.role.is_half or names_lmcache(request):
         return ()

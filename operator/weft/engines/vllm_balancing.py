@@ -1,6 +1,7 @@
 """Data-parallel ranks of vLLM: where they meet, and which pods and ports take requests for them (ADR 0037).
 
-`vllm/engine/arg_utils.py`, `vllm/v1/engine/core_client.py` and `vllm/entrypoints/launchers/dp_supervisor.py` of 0.33.
+Read from `vllm/engine/arg_utils.py`, `vllm/v1/engine/core_client.py` and
+`vllm/entrypoints/launchers/dp_supervisor.py` of 0.33.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ SERVES_AT_SEVERAL_PORTS: Version = (0, 22, 1)
 
 
 def data_parallel(request: LaunchRequest) -> tuple[str, ...]:
-    """Ranks behind one endpoint, or behind one for each pod or rank: all in one pod, or some in each."""
+    """Arguments for ranks behind one endpoint, or one per pod or rank; raises `Invalid` if a rank fits no pod."""
     shape = request.plan.shape
     if shape.ranks_per_pod < 1:
         raise Invalid(
@@ -49,7 +50,7 @@ def data_parallel(request: LaunchRequest) -> tuple[str, ...]:
 
 
 def api_servers(request: LaunchRequest) -> int:
-    """How many this pod has, on as many consecutive ports; 0 for a pod that answers no requests."""
+    """How many API servers this pod has, on consecutive ports; 0 for a pod that takes no requests."""
     match request.balancing:
         case Balancing.MultiPort:
             return request.plan.shape.ranks_per_pod
@@ -60,7 +61,7 @@ def api_servers(request: LaunchRequest) -> int:
 
 
 def refuse_what_cannot_be_balanced(request: LaunchRequest) -> None:
-    """Raise `Invalid` for releases and arguments that vLLM itself refuses beside the balancing."""
+    """Raise `Invalid` for releases and arguments that vLLM does not support with this kind of balancing."""
     found, version = request.balancing, request.plan.engine.version
     field = f"shape.dataParallelBalancing {found.value}"
     if found is Balancing.Internal:
@@ -81,7 +82,7 @@ def refuse_what_cannot_be_balanced(request: LaunchRequest) -> None:
 
 
 def _meeting(request: LaunchRequest) -> tuple[str, ...]:
-    """Where ranks of several pods find each other. The leader binds the address, so it needs its own IP."""
+    """Arguments for where ranks of several pods meet. The leader binds the address, so it needs its own IP."""
     if request.plan.shape.pods == 1:
         return ()
     address = "$(VLLM_HOST_IP)" if request.rank == 0 else request.leader_host

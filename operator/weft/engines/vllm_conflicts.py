@@ -105,17 +105,17 @@ _FLAGS = OwnedFlags(_OWNED, _SHORT)
 
 
 def vllm_argument_conflict(args: tuple[str, ...], shape: Shape) -> Explanation | None:
-    """The first argument that decides what Weft decides, however it is spelled."""
+    """Why the first argument that sets what Weft decides is refused, however it is spelled; None if there is none."""
     return _FLAGS.conflict(args, shape)
 
 
 def vllm_env_conflict(names: tuple[str, ...]) -> Explanation | None:
-    """The first variable that Weft sets itself."""
+    """Why the first variable that Weft sets itself is refused; None if there is none."""
     return env_conflict(names, OWNED_ENV)
 
 
 def vllm_prefix_conflict(spec: PoolSpec) -> Explanation | None:
-    """Why the prefix cache may not be off: the plan counts on it. A decode half computes no prompts."""
+    """Why the prefix cache may not be off, as the plan assumes hits, or None. A decode half computes no prompts."""
     percent = round(100 * spec.workload.prefix_hit)
     off = given(spec.engine.args, "--enable-prefix-caching") == "false"
     if not off or not percent or spec.role is Role.Decode:
@@ -128,6 +128,6 @@ def vllm_prefix_conflict(spec: PoolSpec) -> Explanation | None:
 
 
 def vllm_batch_conflict(spec: PoolSpec) -> Explanation | None:
-    """Why the user's numbers of a step contradict each other."""
+    """Why the user's limits on a step contradict each other; None if they do not."""
     message = batch_conflict(spec.engine.args)
     return Explanation(Reason.ArgumentConflict, message) if message else None

@@ -1,4 +1,4 @@
-"""`--kv-transfer-config` of vLLM: what moves KV between the halves of a split, and to host memory and disks."""
+"""`--kv-transfer-config` of vLLM: what transfers KV between the halves of a split, to host memory and to disks."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 RECOMPUTES_LOST_KV: Version = (0, 13, 0)
 BRINGS_MOONCAKE: Version = (0, 17, 0)  # in its image; the connector itself is older
-OFFLOADS_BESIDE_NIXL: Version = (0, 22, 0)  # where both connectors and their union serve every kind of KV cache
+OFFLOADS_BESIDE_NIXL: Version = (0, 22, 0)  # where both connectors and MultiConnector support every kind of KV cache
 
 
 def kv_transfer(request: LaunchRequest) -> tuple[str, ...]:
-    """The connector; nothing for a pool that needs none. Raises `Invalid` for one that the release lacks.
+    """Arguments for the connector; empty for a pool that needs none. Raises `Invalid` if the release lacks it.
 
-    A prompt whose KV does not arrive is computed again instead of failing its request, where the version can. Host
-    memory is a connector too, and the second of two in a half.
+    A prompt whose KV does not arrive is computed again instead of failing its request, if the version can. Host
+    memory is a connector too, the second of two in a half.
     """
     if request.spec.role.is_half:
         config = _of_a_half(request)
@@ -43,7 +43,7 @@ def kv_transfer(request: LaunchRequest) -> tuple[str, ...]:
 
 
 def uses_mooncake(request: LaunchRequest) -> bool:
-    """Whether KV travels over Mooncake, whose prefill side listens where a front asks for its engines."""
+    """Whether KV is transferred over Mooncake, whose prefill side listens where routers ask for its engines."""
     return request.spec.role.is_half and request.spec.kv.connector == "Mooncake"
 
 
@@ -76,7 +76,7 @@ def _refuse_what_lacks(request: LaunchRequest) -> None:
 
 
 def _refuse_joined(request: LaunchRequest, backend: str) -> None:
-    """Two connectors at once are those that vLLM itself tests together."""
+    """Raise `Invalid` for two connectors that vLLM itself does not test together."""
     if backend != "Native" or request.spec.kv.connector != "NIXL":
         raise Invalid(
             Reason.FeatureUnsupported,
@@ -93,8 +93,8 @@ def _refuse_older(request: LaunchRequest, since: Version, lacks: str, instead: s
 
 
 def _nixl(request: LaunchRequest) -> dict[str, Any]:
-    """The same on both sides, since either may be asked to pull, but for groups that share prompts."""
-    shares_prompts = request.plan.shape.prefill_context_parallel > 1  # which vLLM allows to producers only
+    """The NIXL connector, the same on both sides, since either may pull; with PCP, prefill is a producer."""
+    shares_prompts = request.plan.shape.prefill_context_parallel > 1  # which vLLM allows for producers only
     buffer = {"kv_buffer_device": "cpu"} if request.on_cpu else {}
     backend = {"kv_connector_extra_config": {"backends": [BACKEND]}} if over_efa(request.spec) else {}
     kv_role = "kv_producer" if shares_prompts else "kv_both"
@@ -102,7 +102,7 @@ def _nixl(request: LaunchRequest) -> dict[str, Any]:
 
 
 def _mooncake(request: LaunchRequest) -> dict[str, Any]:
-    """One side pushes and the other receives. It takes RDMA for granted, so TCP is named where pods have no device."""
+    """The Mooncake connector: prefill pushes, decode receives. Its default is RDMA, so TCP has to be named."""
     over_tcp = wire_of(request.spec) == "TCP"
     extra = {"kv_connector_extra_config": {"mooncake_protocol": "tcp"}} if over_tcp else {}
     kv_role = "kv_producer" if request.spec.role is Role.Prefill else "kv_consumer"
@@ -110,7 +110,7 @@ def _mooncake(request: LaunchRequest) -> dict[str, Any]:
 
 
 def _host_memory(request: LaunchRequest) -> dict[str, Any]:
-    """What `--kv-offloading-size` stands for, which alone would take NIXL's place. Bytes are one rank's."""
+    """The connector behind `--kv-offloading-size`, which alone would replace NIXL's. Bytes are per rank."""
     size_bytes = parse_quantity(json.loads(request.spec.kv.offload_json or "{}")["size"])
     of_rank = {"cpu_bytes_to_use": int(size_bytes / request.plan.shape.data_parallel)}
     return {"kv_connector": "OffloadingConnector", "kv_role": "kv_both", "kv_connector_extra_config": of_rank}

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 NIXL_PORT = 5600
 MOONCAKE_PORT = 8998
-# A machine that is gone acknowledges nothing and refuses nothing: Linux alone would send to it again for a quarter of
-# an hour, and so long a request of decode would wait for KV that is lost.
+# A lost machine neither acknowledges nor refuses anything: by default Linux would retransmit for a quarter of
+# an hour, and a decode request would wait that long for KV that is lost.
 UNACKNOWLEDGED_SECONDS = 20
-_CPU_KV_FRACTION = 0.25  # of the pod's memory, where the user named it
+_CPU_KV_FRACTION = 0.25  # of the pod's memory, if the user set it
 
 
 def variables(request: LaunchRequest, ready_seconds: int) -> tuple[EnvValue, ...]:
-    """Ours, and the user's over those of ours that are not refused."""
+    """Weft's variables merged with the user's, which take precedence."""
     return with_users(_ours(request, ready_seconds), request.spec.engine)
 
 

@@ -1,4 +1,4 @@
-"""How vLLM's log says why it ended."""
+"""Find in vLLM's log why it ended."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LOG_PREFIX = re.compile(r"^(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d
 
 
 def vllm_failure(text: str) -> Explanation | None:
-    """The line of vLLM's log that tells most."""
+    """The most telling line of vLLM's log; None if none says why it ended."""
     return _FORM.failure(text)
 
 
@@ -27,7 +27,7 @@ def _cleaned(line: str) -> tuple[str, str]:
 
 
 def _depth(process: str) -> int:
-    """Workers, then the engine core, then whoever only reports."""
+    """How near a process is to the cause: workers 2, the engine core 1, those that only report 0."""
     if process.startswith(("Worker", "VllmWorker")):
         return 2
     return 1 if process.startswith("EngineCore") else 0

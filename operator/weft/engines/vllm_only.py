@@ -1,4 +1,4 @@
-"""What a pool may ask of vLLM alone."""
+"""Features of a pool that vLLM alone has."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def refuse_what_vllm_alone_does(spec: PoolSpec, engine: str) -> None:
-    """Raise `Invalid` for the first such wish of a pool that another engine serves."""
+    """Raise `Invalid` if a pool asks another engine for a feature that only vLLM has."""
     if spec.engine.distributed != "Native":
         raise Invalid(
             Reason.FeatureUnsupported,

@@ -1,6 +1,6 @@
 """vLLM replicas of several pods on Ray: the first pod is Ray's head and has the server, the others lend their GPUs.
 
-`vllm/v1/executor/ray_utils.py`, `examples/online_serving/multi-node-serving.sh` and what releases of vLLM depend on.
+Read from `vllm/v1/executor/ray_utils.py`, `examples/online_serving/multi-node-serving.sh` and vLLM's dependencies.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 
 PORT = 6379
 BRINGS_NO_RAY: Version = (0, 18, 0)  # the first release that does not depend on it
-OBJECT_STORE_BYTES = 1024**3  # a part of /dev/shm; what ranks exchange passes it by
+OBJECT_STORE_BYTES = 1024**3  # a part of /dev/shm; data between ranks does not pass through it
 _OWN = '"--node-ip-address=" + os.environ["VLLM_HOST_IP"]'
 _STORE = f'"--object-store-memory={OBJECT_STORE_BYTES}"'
-# The same text in every pod, and no shell: what users write are arguments behind it. Neither outlives Ray's own process
-# of its pod: a server or a `ray start --block` takes the place of Python.
+# The same text in every pod, and no shell: user arguments follow it. Neither outlives Ray's own process in its
+# pod: a server or a `ray start --block` takes the place of Python.
 HEAD = f"""
 import os, subprocess, sys
 head = ["ray", "start", "--head", "--port={PORT}", "--include-dashboard=false", {_OWN}, {_STORE}]
 subprocess.run(head, check=True)
 os.execvp(sys.argv[1], sys.argv[1:])
 """.lstrip()
-# A head that is not there yet would end `ray start`, and with it the pod.
+# If the head does not answer yet, `ray start` would end, and with it the pod.
 WORKER = f"""
 import os, socket, sys, time
 host, until = sys.argv[1], time.monotonic() + float(sys.argv[2])
@@ -48,12 +48,12 @@ os.execvp("ray", ["ray", "start", "--address=" + host + ":{PORT}", "--block", {_
 
 
 def on_ray(request: LaunchRequest) -> bool:
-    """Whether the pods of the replica meet on Ray; one pod needs nobody."""
+    """Whether the pods of the replica form a Ray cluster; a single pod needs none."""
     return request.spec.engine.distributed == "Ray" and request.plan.shape.pods > 1
 
 
 def command(request: LaunchRequest, server: tuple[str, ...], ready_seconds: int) -> tuple[str, ...]:
-    """What a pod runs: Ray's head and the server behind it, or a part of that Ray as soon as its head is there."""
+    """The command of a pod: Ray's head and the server behind it, or a Ray worker that waits for its head."""
     if not on_ray(request):
         return server
     if request.rank == 0:
@@ -71,7 +71,7 @@ def parallel(request: LaunchRequest) -> tuple[str, ...]:
 
 
 def refuse_what_cannot_run_on_ray(request: LaunchRequest) -> None:
-    """Raise `Invalid` for the first thing that speaks against it, with what is allowed."""
+    """Raise `Invalid` for the first setting that does not work on Ray, with what is allowed."""
     if request.spec.engine.distributed != "Ray":
         return
     why = next(_against(request), None)

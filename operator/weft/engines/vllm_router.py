@@ -1,4 +1,4 @@
-"""`vllm-router`, which finds replicas by watching pods of its namespace and asks no more of them than OpenAI's API."""
+"""`vllm-router`, which discovers replicas by watching pods of its namespace and needs only their OpenAI API."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 PORT = 8000
 METRICS_PORT = 29000
 PAIRING = ("--vllm-pd-disaggregation", "--kv-connector", "nixl")
-# An engine that has died is the least loaded one until its pod is seen to have ended (10 s after a rank of two pods was
-# killed), and the router sends each try of a request there, until so many in a row have failed: by itself it gives a
-# request 5 tries, and leaves an engine alone after 10.
+# A dead engine looks the least loaded until its pod is seen to have ended (10 s after a rank of two pods was
+# killed), and the router sends each try of a request there, until enough in a row have failed: by default it
+# tries a request 5 times, and stops using an engine after 10 failures.
 _FAILURES = 4
-# Much shorter than the tries of one request last, of which each but the first waits 50 ms, and half as long again each
-# time (3.7 s in all, 3 s at least), and over with the first success: where the requests of one client fail at every
-# engine, of others that wait for that moment one brings the engine back.
+# Much shorter than all tries of one request, between which it waits 50 ms at first and half as long again each
+# time (3.7 s in all, 3 s at least), and over with the first success: if one client's requests fail at every
+# engine, another client's request brings the engine back at the next try.
 _ALONE_SECONDS = 1
 _SUCCESSES = 1
 _TRIES = 10
@@ -45,7 +45,7 @@ def vllm_router(request: FrontRequest, engine_port: int) -> ContainerLaunch:
 
 
 def _trying_again() -> tuple[str, ...]:
-    """Nothing of it applies to pairs, before which the router tries nothing again."""
+    """Arguments for retries and the circuit breaker; for pairs the router does not retry."""
     return (
         *("--retry-max-retries", str(_TRIES)),
         *("--cb-failure-threshold", str(_FAILURES), "--cb-timeout-duration-secs", str(_ALONE_SECONDS)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from weft.engines.series import EngineSeries
 from weft.engines.versions import parse_version
 
-# What older and newer versions, or one started with --show-hidden-metrics-for-version, call the same.
+# Names of the same in older and newer versions, or with --show-hidden-metrics-for-version.
 _OTHER_NAMES = (
     ("kv_usage", "vllm:kv_cache_usage_perc"),
     ("kv_usage", "vllm:gpu_cache_usage_perc"),
@@ -42,7 +42,7 @@ def vllm_series(version: str) -> EngineSeries:
         prefix_hits=since("0.9.2", "prefix_cache_hits_total") or "vllm:gpu_prefix_cache_hits_total",
         failed_transfers=since("0.11.2", "nixl_num_failed_transfers_total"),
         expired_kv=since("0.15.1", "nixl_num_kv_expired_reqs_total"),
-        heartbeat="process_cpu_seconds_total",  # of Python's client; not there with several API servers
+        heartbeat="process_cpu_seconds_total",  # from Python's client; missing with several API servers
         ttft="vllm:time_to_first_token_seconds",
         inter_token=since("0.10.2", "inter_token_latency_seconds") or "vllm:time_per_output_token_seconds",
         tpot=since("0.11.2", "request_time_per_output_token_seconds"),
@@ -52,5 +52,5 @@ def vllm_series(version: str) -> EngineSeries:
         transfer=since("0.11.2", "nixl_xfer_time_seconds"),
         other_names=_OTHER_NAMES,
         settles_when_idle=True,
-        tells_when_idle=True,  # cached blocks count as free, and those that a decode engine has yet to pull do not
+        tells_when_idle=True,  # cached blocks count as free, but not those that a decode engine has yet to pull
     )

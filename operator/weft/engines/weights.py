@@ -1,4 +1,4 @@
-"""Where an engine finds the weights."""
+"""Where an engine finds the model weights."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _AZURE_ACCOUNTS = frozenset({"AZURE_STORAGE_ACCOUNT_NAME", "AZURE_STORAGE_CONNEC
 
 
 def model_location(request: LaunchRequest) -> str:
-    """What an engine calls the model: a repository, a path inside the mounted volume, or a URI.
+    """The model argument of an engine: a repository, a path inside the mounted volume, or a URI.
 
-    Raises `Invalid` for an object store that the release does not stream from, or whose account nobody names.
+    Raises `Invalid` for an object store that the release cannot stream from, or that lacks its account.
     """
     model = request.spec.model
     source = model.source
@@ -57,7 +57,7 @@ def _refuse_store(request: LaunchRequest, source: ModelSource) -> None:
 
 
 def model_mount(model: ModelSpec) -> ModelMount | None:
-    """The volume that carries the weights, or keeps them once they were downloaded, if there is one."""
+    """The volume with the weights, or for their download; None if there is none."""
     source = model.source
     if source is not None and source.cache is not None:
         return ModelMount(MountKind.PVC, source.cache, CACHE_PATH, writable=True)

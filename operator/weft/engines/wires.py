@@ -1,4 +1,4 @@
-"""A wire that both halves of a split name for their KV, and the engines of both have to be told of."""
+"""A KV transport that both halves of a split name, and that has to be configured in both engines."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 def goes_over(spec: PoolSpec, wire: str) -> bool:
-    """Whether KV shall go over it: both halves of a split have the same word for it."""
+    """Whether KV is to be transferred over `wire`; both halves of a split name the same one."""
     return spec.role.is_half and spec.kv.transport == wire
 
 
 def refuse_what_lacks(spec: PoolSpec, wire: str, claims: Iterable[tuple[bool, str, str]]) -> None:
-    """Raise `Invalid` for the first thing that lacks: without it a half would end, or go over TCP without a word.
+    """Raise `Invalid` for the first missing requirement, without which a half would end or silently use TCP.
 
-    Of connectors only NIXL uses such a wire. Claims are whether something lacks, what that is, and what to do.
+    NIXL is the only connector for such transports. Claims are (whether it is missing, what that is, what to do).
     """
     other = spec.kv.connector != "NIXL"
     by_name = other, f"kvTransfer.connector {spec.kv.connector} does not use it here", "use NIXL"
