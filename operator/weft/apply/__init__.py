@@ -1,4 +1,4 @@
-"""Writing to the cluster: server-side apply, UID preconditions, a rate limit, events."""
+"""Writing to the cluster: server-side apply, UID preconditions, a rate limit and events."""
 
 from __future__ import annotations
 

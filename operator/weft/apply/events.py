@@ -1,4 +1,4 @@
-"""Kubernetes events about our resources: news for people, never a reason to fail, and never a flood."""
+"""Kubernetes events about our resources: news for people, never a reason to fail, and limited in number."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from weft.apply.sending import Sender
     from weft.domain.snapshot import ResourceKey
 
-REPEAT_SECONDS = 60.0  # the same event again at the earliest
-MOST_IN_THAT_TIME = 6  # events of one reason about one object, whatever they say
+REPEAT_SECONDS = 60.0  # the same event is repeated no sooner
+MOST_IN_THAT_TIME = 6  # events with one reason about one object, whatever they say
 NOTE_CHARACTERS = 1024  # the API's own limit
 WARNINGS = frozenset(
     {
@@ -45,19 +45,19 @@ WARNINGS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Reporter:
-    """Who reports, as events name it."""
+    """The reporter that events name: controller and instance."""
 
     instance: str
     controller: str = f"{labels.GROUP}/controller"
 
 
 class EventRecorder:
-    """Writes `events.k8s.io/v1` events: none twice in a minute, and few of one object and reason."""
+    """Writes `events.k8s.io/v1` events: the same one at most once a minute, and few per object and reason."""
 
     def __init__(
         self, sender: Sender, reporter: Reporter, namespaces: Iterable[str], count: Callable[[str, str], None]
     ) -> None:
-        """`namespaces` empty serves the whole cluster."""
+        """An empty `namespaces` serves the whole cluster; `count` gets (kind, verb) of each event written."""
         self._sender = sender
         self._reporter = reporter
         self._namespaces = frozenset(namespaces)
@@ -66,7 +66,7 @@ class EventRecorder:
         self._lock = threading.Lock()
 
     def record(self, key: ResourceKey, explanation: Explanation, *, warns: bool = False) -> None:
-        """Tell about one object, as a warning where the reason is one of `WARNINGS` or it `warns` here.
+        """Record an event about one object, as a warning if its reason is in `WARNINGS` or `warns` is set.
 
         Blocks for one request, so call it from a thread.
         """
@@ -98,7 +98,7 @@ def _recent(told: dict[str, float], now: float) -> dict[str, float]:
 
 
 def event_body(key: ResourceKey, explanation: Explanation, reporter: Reporter, *, warns: bool) -> Json:
-    """One event as the API wants it."""
+    """The body of one event for the API."""
     return {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",

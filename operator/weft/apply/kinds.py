@@ -1,4 +1,4 @@
-"""The kinds we write, and their names in paths."""
+"""The kinds that Weft writes, and their names in paths."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PLURALS = {
 
 
 def plural_of(api_version: str, kind: str) -> str:
-    """Name of the kind in paths; `Bug` for a kind that we have no permission to write anyway."""
+    """The name of a kind in paths; raises `Bug` for a kind that Weft does not write."""
     plural = PLURALS.get((api_version, kind))
     if plural is None:
         raise Bug(Reason.NotPermitted, f"{api_version} {kind} is no kind that Weft writes")

@@ -1,10 +1,10 @@
-"""What came of each object that was applied: admission may make another one of it, and would do so again.
+"""What became of applied objects: admission may change what we apply, and would do so again each time.
 
-A webhook or a policy that rewrites a field of ours (the registry of an image, a count) leaves an object that is never
-as it was rendered. Without a memory of that every pass would write it once more, and change nothing.
+If a webhook or a policy rewrites one of our fields (an image registry, a count), the object never equals what was
+rendered. Without remembering that, every pass would apply it again and change nothing.
 
-A controller that changes an object back some time after each apply is answered at once a few times, as whoever edits
-by hand is, and then at growing intervals: both would go on for ever.
+If a controller reverts an object some time after each apply, Weft re-applies it at once a few times, as after edits
+by hand, and then at growing intervals: otherwise both would go on for ever.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ LONGEST_REST_SECONDS = 300.0
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What one apply asks of the object at `path`; the digests are told once, as bodies are large.
+    """What one apply asks of the object at `path`; bodies are large, so their digests are computed once.
 
-    `first` is of what has to be patched before, which goes by what others did.
+    `first` is the digest of what is patched before the apply, which depends on what others did.
     """
 
     path: str
@@ -41,15 +41,15 @@ class Asked:
 
     @classmethod
     def of(cls, path: str, action: ApplyObject) -> Self:
-        """What an action asks of the object at a path."""
+        """What an action asks of the object at `path`."""
         return cls(path, action.body, _digest(action.body), _digest(action.first))
 
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """What was asked and what came of it, when (in the clock's seconds), and how often that was undone.
+    """What was asked, what it became, when (in the clock's seconds), and how often that was undone in a row.
 
-    All by digests, those of what was asked as `Asked` has them.
+    All as digests; those of what was asked are `Asked`'s.
     """
 
     body: str
@@ -60,49 +60,49 @@ class _Outcome:
 
     @property
     def rest_seconds(self) -> float:
-        """For how long the next apply waits."""
+        """Seconds that the next apply waits."""
         return rest_seconds(self.undone, LONGEST_REST_SECONDS)
 
 
 class Outcomes:
-    """What became of objects that were applied, by their path. Thread-safe: entries are only replaced."""
+    """What became of applied objects, by path. Thread-safe: entries are only replaced."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """Nothing was applied yet."""
+        """Start with no applied objects."""
         self._clock = clock
         self._known: dict[str, _Outcome] = {}
 
     def note(self, asked: Asked, became: Json) -> None:
-        """The API server made this of what was applied, after what had to be patched first.
+        """Remember what the API server made of an apply.
 
-        The same again soon after it was applied means that somebody undid it in between.
+        The same apply again soon after means that somebody undid it in between.
         """
         if len(self._known) >= REMEMBERED:
-            self._known = {}  # all are applied once more
+            self._known = {}  # everything is applied once more
         now, before = self._clock(), self._of(asked)
         undone = before.undone + 1 if before is not None and now - before.at < SETTLED_SECONDS else 0
         came = _digest(_ours(became, asked.wanted))
         self._known[asked.path] = _Outcome(asked.body, asked.first, came, now, undone)
 
     def begin(self, asked: Asked, became: Json) -> None:
-        """The same as `note` for an object that was not there: nobody can have changed it yet."""
+        """As `note`, for an object that did not exist: nobody can have changed it yet."""
         self._known.pop(asked.path, None)
         self.note(asked, became)
 
     def is_one(self, asked: Asked, live: Json) -> bool:
-        """Whether an object is what came of the same apply not long ago: nobody touched what is ours of it since."""
+        """Whether a live object is what the same apply recently produced, so that nobody touched our fields since."""
         known = self._of(asked)
         if known is None or known.first != asked.first or self._clock() - known.at >= TRIED_AGAIN_SECONDS:
             return False
         return known.became == _digest(_ours(live, asked.wanted))
 
     def is_contested(self, asked: Asked) -> bool:
-        """Whether the same apply was undone so often that it is not repeated at once any more."""
+        """Whether the same apply was undone so often that it is no longer repeated at once."""
         known = self._of(asked)
         return known is not None and known.undone >= AT_ONCE
 
     def rests(self, asked: Asked) -> bool:
-        """Whether the next apply of the same has to wait."""
+        """Whether the next identical apply has to wait."""
         known = self._of(asked)
         return known is not None and self._clock() - known.at < known.rest_seconds
 
@@ -112,7 +112,7 @@ class Outcomes:
 
 
 def _ours(body: Json, wanted: Json) -> Json:
-    """All but the status, and of the metadata what we render: others note theirs there."""
+    """The object without its status, and of its labels and annotations only those we render; others may add theirs."""
     meta, rendered = body.get("metadata") or {}, wanted["metadata"]
     notes = {
         kind: {key: (meta.get(kind) or {}).get(key) for key in rendered.get(kind) or ()}

@@ -1,8 +1,8 @@
-"""What somebody deletes again and again is made again ever more seldom: each time would go on for ever.
+"""Back-off for objects that somebody keeps deleting: they are recreated ever more seldom, or it would never stop.
 
-A few times at once, as whoever lacks a Service cannot wait, and then at growing intervals, the longest of which is
-short beside those of edits: nothing answers in the place of an object that is gone. They count from when it was made
-last, so that what is deleted more seldom is there again at once.
+They are recreated at once a few times, as others need the Service, and then at growing intervals. The longest is
+shorter than for edits, as nothing serves in place of a missing object. Intervals count from the last creation, so
+that an object that is deleted rarely is recreated at once.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ LONGEST_ABSENCE_SECONDS = 60.0
 
 
 class DeletedAgain(Blocked):
-    """Somebody deletes an object of ours each time; it is made again once so many `seconds` are over."""
+    """Somebody keeps deleting one of our objects; it is recreated after `seconds`."""
 
     def __init__(self, reason: Reason, message: str, seconds: float) -> None:
-        """0 where it was just made."""
+        """`seconds` is 0 if it was just created."""
         super().__init__(reason, message)
         self.seconds = seconds
 
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """What was made by its digest, when (in the clock's seconds), and how often before within a quarter of an hour."""
+    """The digest of what was created, when (in the clock's seconds), and how often before in a quarter of an hour."""
 
     body: str
     at: float
@@ -44,20 +44,20 @@ class _Made:
 
     @property
     def rest_seconds(self) -> float:
-        """For how long it is not made anew."""
+        """Seconds for which it is not recreated."""
         return rest_seconds(self.before, LONGEST_ABSENCE_SECONDS)
 
 
 class Recreations:
-    """Which objects were made lately, and how often again, by their path. Thread-safe: entries are only replaced."""
+    """Which objects were created lately, and how often in a row, by path. Thread-safe: entries are only replaced."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """Nothing was made yet."""
+        """Start with no known creations."""
         self._clock = clock
         self._made: dict[str, _Made] = {}
 
     def note(self, path: str, body: Json) -> None:
-        """It was made, where there was none."""
+        """Remember that the object at `path` was created."""
         if len(self._made) >= REMEMBERED:
             self._made = {key: each for key, each in self._made.items() if self._is_recent(each)}
         known = self._made.get(path)
@@ -65,17 +65,17 @@ class Recreations:
         self._made[path] = _Made(_digest(body), self._clock(), known.before + 1 if again and known is not None else 0)
 
     def forget(self, path: str) -> None:
-        """It was Weft that deleted it."""
+        """Forget an object that Weft itself deleted."""
         self._made.pop(path, None)
 
     def expect_to_stay(self, path: str, body: Json) -> None:
-        """Raise `DeletedAgain` for what was just made where it was deleted so often before."""
+        """Raise `DeletedAgain` right after creating something that was deleted so often before."""
         known = self._made.get(path)
         if known is not None and known.before >= AT_ONCE:
             raise deleted_again(body, 0.0)
 
     def expect_rested(self, path: str, body: Json) -> None:
-        """Raise `DeletedAgain` while the same is not to be made."""
+        """Raise `DeletedAgain` while the same object may not be recreated yet."""
         known = self._made.get(path)
         if known is None or known.body != _digest(body):
             return
@@ -88,7 +88,7 @@ class Recreations:
 
 
 def deleted_again(body: Json, seconds: float) -> DeletedAgain:
-    """Why it is not made at once any more. Who deletes it, its absence does not tell."""
+    """The error that says why an object is not recreated at once. Who deletes it is unknown."""
     kind, meta = str(body["kind"]), body["metadata"]
     name = f"{kind} {meta['namespace']}/{meta['name']}"
     told = f"{name} is deleted each time that Weft makes it: have whoever does so leave it alone"

@@ -1,4 +1,4 @@
-"""What the API server refuses, sorted by who can change it."""
+"""Errors for what the API server refuses, by who can change it."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ if TYPE_CHECKING:
     from weft.apply.sending import Answer
 
 
-# Of these, and of server errors, only those that admission chose come here, and that a namespace is not there.
+# Of these and of server errors, only those from admission come here, and a missing namespace.
 _SAY_NOTHING_OF_THE_OBJECT = frozenset({UNAUTHORIZED, NOT_FOUND, CONFLICT, TOO_MANY})
 
 
 class WebhookAway(Unanswered):
-    """An admission webhook could not be asked: it starts anew, or nobody runs it any more."""
+    """An admission webhook did not answer: it is restarting, or nobody runs it any more."""
 
 
 def refused(answer: Answer) -> WeftError:
-    """The error for an answer outside 2xx: permissions, quota and policies block, malformed objects are the user's."""
+    """The error for an answer outside 2xx: permissions, quota and policies are `Blocked`, a bad object is `Invalid`."""
     message = answer.message
     if answer.webhook_is_away:
         return WebhookAway(Reason.PodRefused, message)
@@ -37,16 +37,16 @@ def refused(answer: Answer) -> WeftError:
 
 
 def _namespace_terminates(answer: Answer) -> bool:
-    """Whether the namespace is on its way out, in the machine-readable part of the answer."""
+    """Whether the answer's machine-readable causes say that the namespace is terminating."""
     causes = (answer.body.get("details") or {}).get("causes") or ()
     return any(cause.get("reason") == "NamespaceTerminating" for cause in causes)
 
 
 def is_rbac(message: str) -> bool:
-    """Whether Weft's own permissions are the reason, in the words of the API server's RBAC authorizer."""
+    """Whether Weft's own RBAC permissions are the reason, by the API server's wording."""
     return " cannot " in message and " resource " in message and "User " in message
 
 
 def not_permitted(message: str) -> Blocked:
-    """Somebody has to give Weft a permission."""
+    """The error for a permission that Weft lacks."""
     return Blocked(Reason.NotPermitted, message)

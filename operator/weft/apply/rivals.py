@@ -1,4 +1,4 @@
-"""Who changes an object of ours back, and what of it, as the API server wrote down in its managed fields."""
+"""Who reverts our changes of an object, and which fields, according to its managed fields."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _OURS = frozenset({labels.CONVERGE_MANAGER, labels.DECIDE_MANAGER, labels.SEED_M
 
 
 def contested(action: ApplyObject, live: Json) -> Blocked:
-    """Why an object is not put back at once any more; the message changes with the fields that are fought over alone.
+    """Why an object is no longer re-applied at once; the message changes only with the contested fields.
 
-    `live` is the object before the apply that was undone last.
+    `live` is the object before the apply that was last undone.
     """
     body, meta = action.body, action.body["metadata"]
     name, who = f"{body['kind']} {meta['namespace']}/{meta['name']}", _by_whom(body, live)
@@ -30,7 +30,7 @@ def contested(action: ApplyObject, live: Json) -> Blocked:
 
 
 def _by_whom(body: Json, live: Json) -> str:
-    """The field managers that hold what we render, with what; else who wrote last: what is taken away has no owner."""
+    """The managers that own fields we render, and the fields; else the last writer, as removed fields have no owner."""
     others = [each for each in live["metadata"].get("managedFields") or () if _is_rival(each)]
     held = {str(each.get("manager")): list(_fought(each.get("fieldsV1") or {}, body, live)) for each in others}
     found = [f"{name} ({', '.join(fields[:MOST_FIELDS])})" for name, fields in sorted(held.items()) if fields]
@@ -41,14 +41,14 @@ def _by_whom(body: Json, live: Json) -> str:
 
 
 def _is_rival(entry: Json) -> bool:
-    """Whether others wrote it; of subresources `scale` writes the spec."""
+    """Whether a managed fields entry is somebody else's; the subresource `scale` counts, as it writes the spec."""
     return entry.get("manager") not in _OURS and entry.get("subresource") != "status"
 
 
 def _fought(owned: Json, wanted: Any, live: Any, path: str = "") -> Iterator[str]:  # noqa: ANN401 - any JSON
-    """Fields that somebody owns, that we render, and that are otherwise.
+    """Paths of fields that we render, somebody else owns, and whose values differ from ours.
 
-    A list counts as one field, and so does a map that has one owner, as the selector of a Service.
+    A list counts as one field, and so does a map with one owner, such as the selector of a Service.
     """
     for key, inner in owned.items():
         name = key.removeprefix("f:")

@@ -1,7 +1,7 @@
-"""One write to the API server: exact method, content type and query, and errors sorted by what recovers from them.
+"""One write to the API server: exact method, content type and query, and errors by how to recover from them.
 
-The client's own `patch_*` methods send merge patches even when given a field manager, so the content type is set here,
-once. Answers outside 2xx come back as values; only a server that cannot be reached or is overloaded raises.
+The client's own `patch_*` methods send merge patches even if given a field manager, so the content type is set here,
+once. Answers outside 2xx come back as values; only an unreachable or overloaded server raises.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ Json = dict[str, Any]
 APPLY_PATCH = "application/apply-patch+yaml"
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
-STRATEGIC_PATCH = "application/strategic-merge-patch+json"  # as a merge patch, but knows items of lists by their keys
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"  # as a merge patch, but matches list items by their keys
 PLAIN_JSON = "application/json"
 _NOT_PRINTABLE_IN_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
 _WEBHOOK_IS_AWAY = 'failed calling webhook "'  # with status 500
-# The others with whatever status a webhook or the author of a policy chose.
+# The others may have any status that a webhook or the author of a policy chose.
 _OF_ADMISSION = (_WEBHOOK_IS_AWAY, 'admission webhook "', "ValidatingAdmissionPolicy '")
 WRITE_TIMEOUT_SECONDS = (5.0, 30.0)
 
@@ -54,24 +54,24 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the API server said; `message` is its sentence when it refused."""
+    """The answer of the API server; `message` is its sentence if it refused."""
 
     status: int
     body: Json = field(default_factory=dict, hash=False)
 
     @property
     def ok(self) -> bool:
-        """Whether it was carried out."""
+        """Whether the request succeeded."""
         return 200 <= self.status < 300  # noqa: PLR2004 - the HTTP success class
 
     @property
     def message(self) -> str:
-        """The API server's own words."""
+        """The API server's own message."""
         return str(self.body.get("message") or f"HTTP {self.status}")
 
     @property
     def of_admission(self) -> bool:
-        """Whether a webhook or a policy refused it, or could not be asked: the API server itself is well."""
+        """Whether admission (a webhook or policy) refused the request or did not answer; the API server works."""
         return not self.ok and any(words in self.message for words in _OF_ADMISSION)
 
     @property
@@ -81,12 +81,12 @@ class Answer:
 
     @property
     def conflicts(self) -> bool:
-        """Whether the object is another one than was meant: of another version, UID or owner of fields."""
+        """Whether the request conflicts with the live object: another version, UID or field owner."""
         return self.status == CONFLICT and not self.of_admission
 
     @property
     def webhook_is_away(self) -> bool:
-        """Whether an admission webhook could not be asked, so that nobody has refused anything."""
+        """Whether an admission webhook did not answer, so that nobody refused anything."""
         return self.status >= SERVER_ERRORS and _WEBHOOK_IS_AWAY in self.message
 
 
@@ -94,23 +94,23 @@ class RetryLater(Retry):
     """A `Retry` for which the API server named the delay."""
 
     def __init__(self, message: str, seconds: float) -> None:
-        """`seconds` is what Retry-After said."""
+        """`seconds` is the delay that Retry-After asked for."""
         super().__init__(Reason.ApiUnavailable, message)
         self.seconds = seconds
 
 
 class Unanswered(Blocked):
-    """Nobody refused anything, and nothing was done: that may last, for objects of one kind or for one object alone."""
+    """The request was neither carried out nor refused: that may last, for a whole kind or a single object."""
 
 
 class ServerError(Unanswered):
-    """The API server failed at it: it may be ill altogether, or fail at this object for ever.
+    """The API server failed on a request: it may be broken altogether, or fail on this object for ever.
 
-    So it does at one that is too large for etcd, or whose managed fields fit no schema.
+    The latter happens for an object too large for etcd, or whose managed fields fit no schema.
     """
 
     def __init__(self, message: str) -> None:
-        """The message is the server's own."""
+        """`message` is the server's own."""
         super().__init__(Reason.ApiUnavailable, message)
 
 
@@ -123,7 +123,7 @@ class Sender:
         self._bucket = bucket
 
     def send(self, request: Request) -> Answer:
-        """Carry out one write. Raises `Retry` when the server is away or overloaded, `ServerError` when it fails."""
+        """Carry out one write. Raises `Retry` if the server is unreachable or overloaded, `ServerError` if it fails."""
         self._bucket.wait()
         return self._call(request)
 
@@ -170,9 +170,9 @@ def object_path(api_version: str, plural: str, namespace: str, name: str = "", s
 
 
 def _as_yaml(body: Any) -> bytes:  # noqa: ANN401 - any JSON
-    """JSON that is YAML too, which is how the API server reads an apply.
+    """JSON that is valid YAML too, as which the API server parses an apply.
 
-    YAML has no surrogate pairs, as JSON's ASCII form of an emoji has, and no raw control characters, as its UTF-8 form.
+    YAML has no surrogate pairs (JSON's ASCII form of an emoji) and no raw control characters (as in its UTF-8 form).
     """
     text = json.dumps(body, ensure_ascii=False)
     return _NOT_PRINTABLE_IN_YAML.sub(lambda found: f"\\u{ord(found[0]):04x}", text).encode()
@@ -187,7 +187,7 @@ def _json(content: bytes | None) -> Json:
 
 
 def _delay_seconds(text: str | None) -> float | None:
-    """No longer than anybody is to be left alone, whatever a proxy says; None for a date, or what is neither."""
+    """Seconds of a Retry-After header, limited to the longest hold; None for a date or anything else."""
     if text is None or not (text.isascii() and text.isdigit()):
         return None
     return min(float(text), LONGEST_HOLD_SECONDS)

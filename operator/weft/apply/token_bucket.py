@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# A pod takes two writes, and hundreds are wanted at once when a rack comes back. The API server protects itself
-# (priority and fairness), and its Retry-After is obeyed. LeaderWorkerSet and JobSet ship with 500 and 500.
+# A pod takes two writes, and hundreds are needed at once when a rack comes back. The API server protects itself
+# (priority and fairness), and its Retry-After is obeyed. LeaderWorkerSet and JobSet default to 500 and 500.
 WRITES_PER_SECOND = 200.0
 BURST_WRITES = 400.0
 LONGEST_HOLD_SECONDS = 60.0
@@ -25,7 +25,7 @@ class TokenBucket:
         burst: float = BURST_WRITES,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Full at the start."""
+        """The bucket starts full."""
         self._per_second = per_second
         self._burst = burst
         self._clock = clock
@@ -51,10 +51,10 @@ class TokenBucket:
             self._stopped.wait(seconds)
 
     def hold(self, seconds: float) -> None:
-        """Nothing goes out for that long: the API server said Retry-After. A minute is the most we obey."""
+        """Send nothing for that long, as Retry-After asked; at most for a minute."""
         with self._lock:
             self._held_until = max(self._held_until, self._clock() + min(seconds, LONGEST_HOLD_SECONDS))
 
     def stop(self) -> None:
-        """Let everybody who waits go on at once: the process is ending."""
+        """Release all waiting callers at once, as the process is ending."""
         self._stopped.set()

@@ -1,4 +1,4 @@
-"""Actions and status onto the cluster. Every write is safe to repeat, and none leaves the served namespaces."""
+"""Write actions and statuses to the cluster. Every write is safe to repeat and stays in the served namespaces."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ if TYPE_CHECKING:
 
 
 class Writer:
-    """The only way out. Methods block; call them from threads.
+    """The only way to write. Methods block; call them from threads.
 
     Raises `Invalid` and `Blocked` for what the API server refuses, `Retry` for what may pass, and counts every write
-    that was carried out by kind and verb.
+    that succeeded by kind and verb.
     """
 
     def __init__(self, sender: Sender, namespaces: Iterable[str], count: Callable[[str, str], None]) -> None:
-        """`namespaces` empty serves the whole cluster."""
+        """An empty `namespaces` serves the whole cluster; `count` gets (kind, verb) of each write."""
         self._sender = sender
         self._namespaces = frozenset(namespaces)
         self._count = count
@@ -61,7 +61,7 @@ class Writer:
         self._recreations = Recreations()
 
     def carry_out(self, action: Action) -> None:
-        """Do one action; one that was done already is a success."""
+        """Carry out one action; succeeds if it was done before."""
         match action:
             case CreatePod():
                 self._create_pod(action.body)
@@ -81,10 +81,10 @@ class Writer:
                 assert_never(action)
 
     def write_status(self, key: ResourceKey, status: Json, manager: str, resource_version: str) -> Json | None:
-        """Apply one manager's part of a status as it was decided on `resource_version`.
+        """Apply one manager's part of a status that was decided on `resource_version`.
 
-        Gives the object as it is now, or None when it is gone; `Retry(StatusConflict)` when the object moved on,
-        `Undeclared` when its definition lacks fields that may be left out.
+        Returns the object as it is now, or None if it is gone; raises `Retry(StatusConflict)` if the object changed,
+        `Undeclared` if its CRD lacks fields that may be left out.
         """
         body = {
             "apiVersion": labels.API_VERSION,
@@ -119,20 +119,20 @@ class Writer:
         answer = self._write(namespace, "Pod", Request("POST", object_path("v1", "pods", namespace), query, body))
         if answer.conflicts:
             if self._expect_ours(path, body) is None:
-                raise Retry(Reason.StatusConflict, answer.message)  # of another object: a quota that many write to
+                raise Retry(Reason.StatusConflict, answer.message)  # about another object: a quota with many writers
         elif not answer.ok:
             raise refused(answer)
         else:
             self._recreations.note(path, body)
 
     def _release(self, namespace: str, name: str, uid: str) -> None:
-        """By the name of our gate: others may put theirs before it. The API server compares the UID."""
+        """Remove our scheduling gate by name, as others may put theirs before it. The API server compares the UID."""
         body = {"metadata": {"uid": uid}, "spec": {"schedulingGates": [{"name": labels.GATE, "$patch": "delete"}]}}
         path = object_path("v1", "pods", namespace, name)
         self._patch_pod(namespace, Request("PATCH", path, (), body, STRATEGIC_PATCH), uid, _is_gated)
 
     def _label(self, action: UnroutePod | LabelPod) -> None:
-        """A merge patch, as a pod may have no annotations yet: the API server compares the UID in it."""
+        """Change labels of a pod by merge patch, as it may have no annotations yet. The API server compares the UID."""
         tags, note = _labelling(action)
         told = instant(int(action.at))
         meta = {"uid": action.uid, "labels": tags, "annotations": {note: told}}
@@ -141,12 +141,12 @@ class Writer:
         self._patch_pod(action.namespace, request, action.uid, lambda pod: not _has_labels(pod, tags))
 
     def _patch_pod(self, namespace: str, request: Request, uid: str, is_left: Callable[[Json], bool]) -> None:
-        """Patch one pod. `is_left` says of a pod as it is whether there is still something to patch."""
+        """Patch one pod. `is_left` tells from the live pod whether there is still something to patch."""
         request = replace(request, query=(("fieldManager", labels.CONVERGE_MANAGER),))
         answer = self._write(namespace, "Pod", request)
-        if answer.ok or answer.finds_nothing or answer.conflicts:  # the latter: the name has another UID now
+        if answer.ok or answer.finds_nothing or answer.conflicts:  # on conflict the name has another UID now
             return
-        # A ValidatingAdmissionPolicy that names no reason refuses with 422, and a pod that was changed meanwhile may.
+        # A ValidatingAdmissionPolicy without a reason refuses with 422, and so may a pod that was changed meanwhile.
         if answer.status != UNPROCESSABLE or self._is_left(request.path, uid, is_left):
             raise refused(answer)
 
@@ -178,7 +178,7 @@ class Writer:
             self._note_applied(asked, action, live, answer.body)
 
     def _note_applied(self, asked: Asked, action: ApplyObject, live: Json | None, became: Json) -> None:
-        """Remember what came of it; whom somebody undoes again and again is told until it is seen to stay."""
+        """Remember the outcome of an apply; raises `Blocked` or `DeletedAgain` while somebody keeps undoing it."""
         if live is not None:
             self._outcomes.note(asked, became)
             if self._outcomes.is_contested(asked):
@@ -195,7 +195,7 @@ class Writer:
         query = (("fieldManager", action.manager),)
         meta = action.body["metadata"]
         answer = self._write(meta["namespace"], action.body["kind"], Request("PATCH", path, query, patch, JSON_PATCH))
-        # 422: the object changed meanwhile; what is left to do is seen in the next pass
+        # 422: the object changed meanwhile; the next pass does what is left
         if not (answer.ok or answer.finds_nothing or answer.status == UNPROCESSABLE):
             raise refused(answer)
 
@@ -212,11 +212,11 @@ class Writer:
         path = object_path(api_version, plural_of(api_version, kind), namespace, name)
         self._recreations.forget(path)
         answer = self._write(namespace, kind, Request("DELETE", path, (), body))
-        if not (answer.ok or answer.finds_nothing or answer.conflicts):  # the latter: the name has another UID now
+        if not (answer.ok or answer.finds_nothing or answer.conflicts):  # on conflict the name has another UID now
             raise refused(answer)
 
     def _expect_ours(self, path: str, body: Json) -> Json | None:
-        """The object at `path` if the same owner controls it, None if there is none; else `NameTaken`."""
+        """The object at `path` if the same owner controls it, None if there is none; else raises `NameTaken`."""
         answer = self._sender.get(path)
         if answer.finds_nothing:
             return None
@@ -252,7 +252,7 @@ def _is_gated(pod: Json) -> bool:
 
 
 def _labelling(action: UnroutePod | LabelPod) -> tuple[dict[str, str | None], str]:
-    """Labels as they are to be, None for one that goes, and the annotation that says when that was."""
+    """The labels to set (None removes one), and the annotation that holds the time."""
     if isinstance(action, UnroutePod):
         return {labels.ROUTED: None}, labels.UNROUTED
     return {**dict(action.labels)}, labels.RELABELLED
