@@ -1,4 +1,4 @@
-"""The two loops, kopf's registration, probes and metrics: a running operator."""
+"""The running operator: its two loops, kopf's registration, probes and metrics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Actions of one pass onto the cluster: in their order, and those that do not wait for each other together."""
+"""Carry out the actions of one pass in order, independent ones concurrently."""
 
 from __future__ import annotations
 
@@ -20,18 +20,17 @@ if TYPE_CHECKING:
 
     from weft.domain.action import Action
 
-_TOGETHER = (CreatePod, ReleasePods)  # each is about another pod, or about another replica
+_TOGETHER = (CreatePod, ReleasePods)  # each is about another pod or replica
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What waits for the end of a back-off: pods, as one was refused, and what nobody answered.
+    """What is held back until a back-off ends: pods, as one was refused, and requests that were not answered.
 
-    `unanswered` has what is done and the kind of its object, because that is what webhooks that are away choose by.
-    `failing` has the name, too: an API server may fail at one object for ever, and only a second one says that it fails
-    at all of their kind.
+    `unanswered` has verb and kind, by which webhooks that are away are configured. `failing` has the object's name,
+    too: an API server may fail at one object for ever, and only a second one says that it fails at its whole kind.
     """
 
     pods: bool = False
@@ -39,18 +38,18 @@ class Held:
     failing: frozenset[tuple[tuple[str, str], str]] = frozenset()
 
     def holds(self, action: Action) -> bool:
-        """Whether an action waits."""
+        """Whether an action is held back."""
         asked = asked_about(action)
         alike = (self.pods and isinstance(action, CreatePod)) or asked in self.unanswered
         return alike or (asked, _named(action)) in self.failing
 
     @property
     def hears_nothing(self) -> bool:
-        """Whether something waits that nobody answered."""
+        """Whether something is held back because nobody answered."""
         return bool(self.unanswered or self.failing)
 
     def after(self, action: Action, error: WeftError) -> Held:
-        """What waits once an action was refused, too; nothing for what may pass."""
+        """What is held back after an action was refused; unchanged by a `Retry`."""
         if isinstance(error, Retry):
             return self
         held = replace(self, pods=self.pods or is_of_pods(action))
@@ -59,18 +58,18 @@ class Held:
         return held.unasked(*asked_about(action)) if isinstance(error, Unanswered) else held
 
     def unasked(self, verb: str, kind: str) -> Held:
-        """What waits once nobody answered that."""
+        """What is held back after a verb on a kind was not answered."""
         return replace(self, unanswered=self.unanswered | {(verb, kind)})
 
     def failed_at(self, asked: tuple[str, str], name: str) -> Held:
-        """What waits once the API server failed at that object."""
+        """What is held back after the API server failed on an object."""
         held = replace(self, failing=self.failing | {(asked, name)})
         return held.unasked(*asked) if any(each[0] == asked and each[1] != name for each in self.failing) else held
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The first error of a pass, and what waits since it, or since a pass before."""
+    """The first error of a pass, and what is held back since it or an earlier pass."""
 
     error: WeftError
     held: Held = field(default_factory=Held)
@@ -78,20 +77,20 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Carrier:
-    """How actions are done: one by `do`, `largest` at the same time in the threads of `writing`."""
+    """Carries out actions: one by `do`, up to `largest` concurrently in the threads of `writing`."""
 
     do: Callable[[Action], None]
     writing: Executor
     largest: int
 
     def carry_out(self, actions: Iterable[Action], known: Refusal | None = None) -> Refusal | None:
-        """Do the actions and give the first refusal.
+        """Carry out the actions and return the first refusal, None without one.
 
-        A pod that is refused, or what its replica shares, ends the creation of pods and nothing else; what may pass
-        (`Retry`) ends the pass. So does a namespace that is being deleted: with that in its status, the resource is not
-        looked at again (rule S10). What waits while a refusal (`known`) backs off is left out. What nobody answers
-        holds back its like, what the API server fails at itself. A pod that could not be taken out of routing, and may
-        be at a later try, is not deleted.
+        A refused pod, or a refused object that its replica needs, ends the creation of pods and nothing else; a `Retry`
+        ends the pass. So does a namespace that is being deleted: with that in its status, the resource is not looked at
+        again (rule S10). Actions held back by an earlier refusal (`known`) are left out. An unanswered request holds
+        back all like it, a failure of the API server the same object. A pod that could not be taken out of routing, and
+        may be at a later try, is not deleted.
         """
         first, held, chosen = None, known.held if known is not None else Held(), set[str]()
         for wave in waves(_asked(actions, held, chosen), self.largest):
@@ -109,7 +108,7 @@ class Carrier:
         return None if first is None else Refusal(first, held)
 
     def _errors(self, wave: tuple[Action, ...]) -> list[tuple[Action, WeftError]]:
-        """What was refused of a wave, in its order, once all that went out was answered; the rest stays undone."""
+        """What was refused of a wave, in its order, after all requests sent were answered; the rest stays undone."""
         stopped = threading.Event()
 
         def attempt(action: Action) -> WeftError | None:
@@ -132,7 +131,7 @@ class Carrier:
 
 
 def _asked(actions: Iterable[Action], held: Held, chosen: set[str]) -> Iterator[Action]:
-    """What does not wait; `chosen` gets the pods that stay in routing for it."""
+    """The actions that are not held back; `chosen` collects the pods that stay in routing because of it."""
     for each in actions:
         if held.holds(each):
             chosen |= _stays_chosen(each)
@@ -141,14 +140,14 @@ def _asked(actions: Iterable[Action], held: Held, chosen: set[str]) -> Iterator[
 
 
 def _stays_chosen(undone: Action) -> set[str]:
-    """The pod that fronts go on choosing as this was not done."""
+    """The pod that routers go on choosing because this action was not carried out."""
     return {undone.name} if isinstance(undone, UnroutePod) else set()
 
 
 def waves(actions: Iterable[Action], largest: int) -> Iterator[tuple[Action, ...]]:
-    """What goes out together: of pods to create or replicas to release 1, 2, 4 ... and all once that is `largest`.
+    """Actions to carry out together: pods to create or replicas to release 1, 2, 4 ... at once, all once at `largest`.
 
-    Everything else goes alone. So does the first pod: a quota that is used up costs one refusal.
+    Everything else goes alone. The first pod goes alone too, as an exhausted quota then costs one refusal.
     """
     for kind, alike in groupby(actions, type):
         left, size = [*alike], 1
@@ -159,14 +158,14 @@ def waves(actions: Iterable[Action], largest: int) -> Iterator[tuple[Action, ...
 
 
 def is_of_pods(action: Action) -> bool:
-    """Whether pods would be of no use without it: a pod, or the ComputeDomain that its replica shares."""
+    """Whether pods are useless without this action: it creates a pod, or the ComputeDomain of its replica."""
     return isinstance(action, CreatePod) or (
         isinstance(action, ApplyObject) and action.body.get("kind") == COMPUTE_DOMAIN[1]
     )
 
 
 def asked_about(action: Action) -> tuple[str, str]:
-    """What is done to which kind of object."""
+    """The verb and the kind of object of an action."""
     match action:
         case ApplyObject():
             kind = f"{action.body.get('apiVersion')} {action.body.get('kind')}"
@@ -178,7 +177,7 @@ def asked_about(action: Action) -> tuple[str, str]:
 
 
 def _named(action: Action) -> str:
-    """The object of an action among those of its kind."""
+    """The name of the object of an action among those of its kind."""
     match action:
         case CreatePod() | ApplyObject():
             return str(action.body["metadata"]["name"])
@@ -189,12 +188,12 @@ def _named(action: Action) -> str:
 
 
 def ends_what_is_alike(problem: WeftError) -> bool:
-    """Whether what goes out together with it would fare no better."""
+    """Whether other actions of the same wave would fail, too."""
     return isinstance(problem, Unanswered) or ends_the_pass(problem)
 
 
 def ends_the_pass(problem: WeftError) -> bool:
-    """Whether what comes after it would fare no better."""
+    """Whether all later actions of the pass would fail, too."""
     return isinstance(problem, Retry) or everything_goes(problem)
 
 

@@ -1,4 +1,4 @@
-"""What engines, fronts and Prometheus are asked of traffic, time and again, beside the loops that act upon it."""
+"""Collect metrics from engines, routers and Prometheus periodically, beside the loops that act on them."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
     from weft.control.context import Context
 
-UNSYNCED_SECONDS = 0.3  # until somebody looks again whether the caches are filled
-LOOK_BACK_SECONDS = 2.0  # from one pool to the next: two weeks are much to read for a Prometheus
+UNSYNCED_SECONDS = 0.3  # between checks whether the caches are filled
+LOOK_BACK_SECONDS = 2.0  # from one pool to the next: two weeks of samples are much for a Prometheus
 
 log = logging.getLogger(__name__)
 
 
 async def keep_collecting(context: Context, told: Callable[[], None]) -> None:
-    """Collect metrics every few seconds, and have each collection decided on, and heard by who waits for engines."""
+    """Collect metrics every few seconds; each one triggers a decision, and tells those that wait for engines."""
     builder, loop = SnapshotBuilder(context.sources), asyncio.get_running_loop()
     while True:
         if not context.synced:
@@ -30,7 +30,7 @@ async def keep_collecting(context: Context, told: Callable[[], None]) -> None:
             continue
         try:
             pools = await loop.run_in_executor(context.executor, builder.pools)
-            asks = pools if context.options.prometheus_url is not None else ()  # pickers tell nobody else
+            asks = pools if context.options.prometheus_url is not None else ()  # pickers serve metrics to nobody else
             pickers = await loop.run_in_executor(context.executor, context.pickers.fronts, asks)
             pods = context.cluster.pods()
             await asyncio.gather(
@@ -45,7 +45,7 @@ async def keep_collecting(context: Context, told: Callable[[], None]) -> None:
 
 
 async def keep_looking_back(context: Context) -> None:
-    """Ask Prometheus for the past of one pool after the other; nothing waits for it."""
+    """Ask Prometheus for the past traffic of one pool after the other; nothing waits for it."""
     builder, loop = SnapshotBuilder(context.sources), asyncio.get_running_loop()
     while context.options.prometheus_url is not None:
         await asyncio.sleep(LOOK_BACK_SECONDS)

@@ -1,4 +1,4 @@
-"""One connection to the API server for everybody: the official client, and kopf with the same credentials."""
+"""One connection to the API server for everything: the official client, and kopf with the same credentials."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ POOLED_CONNECTIONS = 32
 
 
 def connect(options: RunOptions) -> ApiClient:
-    """A client for the cluster that the options name. Raises `Blocked` when there are no usable credentials."""
+    """A client for the cluster that the options name. Raises `Blocked` without usable credentials."""
     configuration = Configuration()
     try:
         if options.kubeconfig is None and options.context is None:
@@ -29,14 +29,14 @@ def connect(options: RunOptions) -> ApiClient:
             config.load_kube_config(options.kubeconfig, options.context, configuration)
     except (ConfigException, OSError) as error:
         raise Blocked(Reason.ApiUnavailable, f"no usable credentials for a cluster: {error}") from error
-    # Failures surface at once: pauses and Retry-After are ours, and a retried write would escape the limit.
+    # Failures surface at once: retries and Retry-After are handled by us, and a retried write would escape the limit.
     configuration.retries = urllib3.Retry(total=0, redirect=0, respect_retry_after_header=False)
     configuration.connection_pool_maxsize = POOLED_CONNECTIONS
     return ApiClient(configuration)
 
 
 def kopf_connection(client: ApiClient) -> kopf.ConnectionInfo:
-    """The client's credentials as they are now; asked again whenever the API server refuses them."""
+    """The client's current credentials for kopf, which asks again whenever the API server refuses them."""
     configuration = client.configuration
     header = configuration.get_api_key_with_prefix("BearerToken") or ""
     scheme, _, token = header.rpartition(" ")

@@ -1,4 +1,4 @@
-"""What the loops share. Made once at the start, never changed."""
+"""What the loops share; made once at the start, never changed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Caches to read from, writers to write with, and what is known about ourselves."""
+    """The caches to read, the writers, and what is known about this process."""
 
     options: RunOptions
     catalog: Catalog
@@ -41,8 +41,8 @@ class Context:
     events: EventRecorder
     telemetry: Telemetry
     pulse: Pulse
-    executor: Executor  # for passes, and for whatever else blocks
-    writing: Executor  # for writes of one pass that go out together: no pass runs here, so none waits for itself
+    executor: Executor  # for passes and all other blocking work
+    writing: Executor  # for concurrent writes of one pass; no pass runs here, so none waits for itself
 
     @property
     def synced(self) -> bool:
@@ -51,5 +51,5 @@ class Context:
 
     @property
     def observed(self) -> bool:
-        """Whether the engines were asked once, too: a decision before that would forget what the last process saw."""
+        """Whether the engines were asked once, too: deciding earlier would lose what the previous process observed."""
         return self.synced and self.pulse.collected is not None

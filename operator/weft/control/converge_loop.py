@@ -1,4 +1,4 @@
-"""The loop per resource: a queue of UIDs, some workers, a back-off for each."""
+"""The loop per resource: a queue of UIDs, some workers, and a back-off for each UID."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from weft.control.view import View
 
 STIR_SECONDS = 0.5
-UNTOLD_SECONDS = 10.0  # until the next look where one ended with a mistake of ours
-CONFLICT_SECONDS = 0.3  # the watch brings the newer object well before
-QUIET_SECONDS = 60.0  # for which each pass finds a webhook away, or the API server failing, before that is told
+UNTOLD_SECONDS = 10.0  # until the next try after a bug of ours
+CONFLICT_SECONDS = 0.3  # the watch usually brings the newer object before
+QUIET_SECONDS = 60.0  # for which an absent webhook or a failing API server is not reported yet
 
 Answer = TypeVar("Answer")
 
@@ -34,21 +34,21 @@ log = logging.getLogger(__name__)
 
 
 class ConvergeLoop:
-    """Converges whatever is asked for with `want`, which any thread may call, and everything at each resync."""
+    """Converges each resource asked for with `want`, which any thread may call, and all of them at each resync."""
 
     def __init__(self, context: Context, view: Callable[[], View]) -> None:
-        """Belongs to the running event loop; `view` gives the world as of now, and may block."""
+        """Bound to the running event loop; `view` returns the current view, and may block."""
         self._context = context
         self._queue = WorkQueue()
         self._view = view
         self._converger = Converger(context)
         self._refusals: dict[str, Refusal] = {}
-        self._unanswered: dict[str, float] = {}  # since when each pass was left without an answer, in the loop's time
+        self._unanswered: dict[str, float] = {}  # by UID, since when each pass got no answer, in the loop's time
         self._loop = asyncio.get_running_loop()
         self._stirred = False
 
     def want(self, uid: str | None) -> None:
-        """Converge one resource soon; None means that the cluster changed, which matters to who waits for room."""
+        """Converge one resource soon; None: the cluster changed, which concerns those that wait for free room."""
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._want, uid)
 
@@ -91,7 +91,7 @@ class ConvergeLoop:
         waits = self._queue.is_backing_off(uid, resource.generation)
         known = self._refusals.get(uid) if waits else None
         if waits and known is None:
-            self._queue.release(uid)  # the API server is away: its turn comes with the timer
+            self._queue.release(uid)  # the API server is unreachable: the timer brings it back
             return
         before = Before(known, self._is_patient(uid))
         done = await self._in_thread(partial(self._converger.converge, view, uid, before))
@@ -101,27 +101,27 @@ class ConvergeLoop:
         self._settle(uid, done, known)
 
     def _is_patient(self, uid: str) -> bool:
-        """Whether to be left without an answer is no news yet; it is where something else was told of before."""
+        """Whether an unanswered request is not reported yet; it is at once if another problem was reported before."""
         last, now = self._refusals.get(uid), self._loop.time()
         alone = last is None or isinstance(last.error, Unanswered)
         return alone and now - self._unanswered.get(uid, now) < QUIET_SECONDS
 
     def _note_unanswered(self, uid: str, refused: Refusal | None) -> None:
-        """What ended for a passing reason says nothing of what would have been answered."""
+        """Note since when requests are unanswered; a pass that ended with a `Retry` tells nothing about it."""
         if refused is not None and refused.held.hears_nothing:
             self._unanswered.setdefault(uid, self._loop.time())
         elif refused is None or not isinstance(refused.error, Retry):
             self._unanswered.pop(uid, None)
 
     def _settle(self, uid: str, done: Converged, known: Refusal | None) -> None:
-        """What comes next for this resource."""
+        """Schedule the next pass of this resource by the result of this one."""
         if done.refused is not None and done.refused.error.reason is Reason.StatusConflict:
             self._queue.release(uid)
             self._queue.add_after(uid, CONFLICT_SECONDS)
         elif done.refused is not None:
             self._fail(uid, done.generation, done.refused)
         elif known is not None:
-            self._queue.release(uid)  # what was refused waits on; everything else is done
+            self._queue.release(uid)  # what was refused keeps waiting; everything else is done
         else:
             self._refusals.pop(uid, None)
             self._queue.done(uid, done.again_seconds)
@@ -134,10 +134,10 @@ class ConvergeLoop:
             self._refusals[uid] = refused
         self._queue.failed(uid, generation, problem.seconds if isinstance(problem, RetryLater) else 0.0)
         if isinstance(problem, DeletedAgain) and problem.seconds > 0.0:
-            self._queue.add_after(uid, problem.seconds)  # what is not there is missed: no back-off is waited for
+            self._queue.add_after(uid, problem.seconds)  # a missing object is urgent: it does not wait for the back-off
 
     async def _resync(self) -> None:
-        """Everything once the caches are filled, then at each jittered resync; beats while there is nothing."""
+        """Queue everything once the caches are filled, then at each jittered resync; keeps the heartbeat meanwhile."""
         due = 0.0
         while True:
             if self._context.synced and time.monotonic() >= due:
@@ -149,7 +149,7 @@ class ConvergeLoop:
             await asyncio.sleep(STIR_SECONDS)
 
     async def _stir(self) -> None:
-        """Pass on changes of the cluster, many at once, to the pools that wait for some."""
+        """Queue the pools that wait for cluster changes, once for many changes."""
         while True:
             await asyncio.sleep(STIR_SECONDS)
             if self._stirred and self._context.synced:
@@ -157,7 +157,7 @@ class ConvergeLoop:
                 await self._add(lambda view: view.waiting())
 
     async def _add(self, chosen: Callable[[View], Iterable[str]]) -> bool:
-        """Want a pass over some of the world; False where a mistake of ours in looking at it is in the way."""
+        """Queue the resources chosen from the current view; False if a bug of ours prevents it."""
         try:
             for uid in chosen(await self._in_thread(self._view)):
                 self._queue.add(uid)

@@ -1,4 +1,4 @@
-"""One pass over one resource: look, converge, carry out, tell."""
+"""One pass over one resource: look, converge, carry out, write the status."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """Which object at which version is being converged."""
+    """The object being converged, and at which version."""
 
     key: ResourceKey
     generation: int
@@ -36,10 +36,9 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """What the passes before this one found: a refusal that still backs off, if any.
+    """What earlier passes over this resource found: the refusal that still backs off, if any.
 
-    `patient` says that a webhook which is away, or an API server that fails, has not been so for long: that is not
-    worth telling.
+    `patient` is set while an absent webhook or a failing API server has not lasted long enough to be reported.
     """
 
     known: Refusal | None = None
@@ -48,7 +47,7 @@ class Before:
 
 @dataclass(frozen=True, slots=True)
 class Converged:
-    """How a pass went. What was refused is kept in the status until it works; `again_seconds` as in `Convergence`."""
+    """The result of a pass. A refusal stays in the status until it is resolved; `again_seconds` as in `Convergence`."""
 
     generation: int
     refused: Refusal | None = None
@@ -56,18 +55,18 @@ class Converged:
 
 
 class Converger:
-    """Runs in worker threads; keeps nothing between passes."""
+    """Converges resources in worker threads; keeps nothing between passes."""
 
     def __init__(self, context: Context) -> None:
-        """Uses the context's writers."""
+        """Uses the writers of `context`."""
         self._context = context
         self._statuses = StatusWriter(context)
         self._carrier = Carrier(context.writer.carry_out, context.writing, context.options.writers)
 
     def converge(self, view: View, uid: str, before: Before) -> Converged:
-        """One pass over a pool or split of the view: all but what waits for the end of a back-off.
+        """Run one pass over a pool or split of the view, without what is held back by a back-off.
 
-        A mistake of ours ends it, and is told in an event.
+        A bug of ours ends the pass, and is reported in an event.
         """
         pool = view.pools.get(uid)
         try:
@@ -122,13 +121,13 @@ class Converger:
 
 
 def leaving(pool: PoolRecord, pods: Iterable[PodRecord]) -> set[str]:
-    """Names of the pods of replicas that have no assignment any more."""
+    """Names of the pods of replicas that no longer have an assignment."""
     assigned = {each.replica for each in pool.status.assignments}
     return {pod.name for pod in pods if pod.identity is not None and pod.identity.replica not in assigned}
 
 
 def worth_telling(refused: Refusal | None, before: Before) -> WeftError | None:
-    """The problem, unless it may be over in a moment."""
+    """The error to report, None if there is none or it may pass in a moment."""
     quiet = refused is None or (before.patient and isinstance(refused.error, Unanswered))
     return None if refused is None or quiet else refused.error
 

@@ -31,7 +31,7 @@ class DecideLoop:
     """Wakes on changes and every tick. Passes never overlap; deciding and writing happen in a thread."""
 
     def __init__(self, context: Context, wake: Wake) -> None:
-        """Remembers nothing yet: scaling starts its window with this process."""
+        """Start without memory: the scaling window begins with this process."""
         self._context = context
         self._wake = wake
         self._builder = SnapshotBuilder(context.sources, self._tell_of_misread)
@@ -41,7 +41,7 @@ class DecideLoop:
         self._showing = Showing(context, recorder_of(context.options))
 
     async def run(self) -> None:
-        """Turn until cancelled. An error ends one pass, never the loop."""
+        """Run passes until cancelled. An error ends one pass, never the loop."""
         sleep_seconds = SHORTEST_SLEEP_SECONDS
         while True:
             await self._wake.wait(sleep_seconds)
@@ -52,7 +52,7 @@ class DecideLoop:
             self._context.pulse.decided = time.monotonic()
 
     def _tell_of_misread(self, key: ResourceKey, mistake: Stumbled) -> None:
-        """Where not even a status can be read, an event is all that is told of it."""
+        """Report a resource whose status cannot be read: an event is the only way."""
         log.error("%s cannot be read: it is left as it is", key, exc_info=mistake)
         self._context.telemetry.failures.labels("decide", "Bug").inc()
         self._context.events.record(key, mistake.explanation, warns=True)
@@ -66,7 +66,7 @@ class DecideLoop:
             return None
 
     def _pass(self) -> float | None:
-        """Decide on everything once; gives the seconds after which time alone changes the answer."""
+        """Decide on everything once; returns the seconds after which the passage of time alone changes the answer."""
         snapshot = self._builder.build(self._context.clock.now(), self._context.collector.observations(), self._memory)
         pasts = self._context.past.found(self._memory)
         snapshot = replace(snapshot, budget=self._context.options.budget, pasts=pasts)

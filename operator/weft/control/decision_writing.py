@@ -1,4 +1,4 @@
-"""Decisions of one pass into statuses: in the order that promises no GPU twice, and without a storm of refused ones."""
+"""Write the decisions of one pass into statuses, in an order that gives no GPU away twice, with back-off per status."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
     from weft.domain.snapshot import Snapshot
     from weft.domain.status import Condition
 
-MOST_BACKOFF_SECONDS = 60.0  # what a decision waits for is as a rule a permission, and whoever gives it back watches
-FAILING_SECONDS = 10.0  # at most, where the API server fails: of one that is ill altogether nothing else tells the end
-TOLD_FROM = 4  # refusals in a row, which take seven seconds, and none of which the conditions tell
-ILL_SECONDS = 30.0  # of one pass without answers: etcd without a quorum takes seven for each status, webhooks ten
+MOST_BACKOFF_SECONDS = 60.0  # a refusal is usually a lacking permission, and whoever restores it watches
+FAILING_SECONDS = 10.0  # at most, while the API server fails: nothing else announces its recovery
+TOLD_FROM = 4  # refusals in a row, which take seven seconds, and which no condition can report
+ILL_SECONDS = 30.0  # of unanswered requests in one pass: without quorum etcd takes seven for each status, a webhook ten
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class _Refused:
-    """How often the status of a generation was refused, and until when (monotonic seconds) it is not tried again."""
+    """How often the status of a generation was refused, and until when (monotonic seconds) it is not retried."""
 
     generation: int
     count: int
@@ -42,19 +42,19 @@ class _Refused:
 
 
 class DecisionWriter:
-    """Called from one thread at a time; remembers whose status was refused."""
+    """Writes decisions, called from one thread at a time; remembers refused statuses."""
 
     def __init__(self, context: Context, clock: Callable[[], float] = time.monotonic) -> None:
-        """Uses the context's writers."""
+        """Uses the writers of `context`."""
         self._context = context
         self._clock = clock
         self._statuses = StatusWriter(context)
         self._refused: dict[str, _Refused] = {}
 
     def write(self, snapshot: Snapshot, decisions: Decisions, versions: Mapping[str, int]) -> None:
-        """Every decision, but not those that take what a pool gives up whose own could not be written.
+        """Write every decision, except those that take GPUs from a pool whose own status could not be written.
 
-        A pass ends before its silence is taken for the end of the loop: a restart heals no API server.
+        A pass ends before liveness takes its silence for a dead loop: a restart heals no API server.
         """
         before = {each.key.uid: each.conditions for each in snapshot.pools}
         before |= {each.key.uid: each.conditions for each in snapshot.splits}
@@ -82,7 +82,7 @@ class DecisionWriter:
     def _try(
         self, decision: PoolDecision | SplitDecision, version: int, before: tuple[Condition, ...], now: float
     ) -> WeftError | None:
-        """Why a decision could not be written, as far as it could not."""
+        """Why a decision could not be written, None if it was."""
         try:
             if self._statuses.write_decision(decision, version, now):
                 for event in decision.events:
@@ -103,7 +103,7 @@ class DecisionWriter:
         return None
 
     def _note(self, decision: PoolDecision | SplitDecision, error: WeftError) -> None:
-        """An object that moved on is decided anew at once, and an API server that is away is asked in the next pass."""
+        """Back off from a refused status; a changed object or an unreachable API server is retried in the next pass."""
         if _everything_waits(error):
             log.warning("statuses cannot be written: %s", error)
         elif not isinstance(error, Retry):
@@ -122,5 +122,5 @@ class DecisionWriter:
 
 
 def _everything_waits(error: WeftError) -> bool:
-    """Whether other statuses would fare no better: nobody answers, or the API server wants to be left alone."""
+    """Whether other statuses would fail, too: the API server does not answer, or asked to be left alone."""
     return isinstance(error, Retry) and error.reason is Reason.ApiUnavailable

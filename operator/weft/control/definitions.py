@@ -1,4 +1,4 @@
-"""What the cluster's definitions of our kinds lack, because they are of an earlier release than the operator."""
+"""Status fields that the cluster's CRDs lack, as they are from an earlier release than the operator."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ log = logging.getLogger(__name__)
 
 
 class Definitions:
-    """Remembers for a while which fields of a status each kind lacks. Thread-safe: what is there is only replaced."""
+    """Remembers for a while which status fields each kind lacks. Thread-safe: entries are only replaced."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """All fields are taken to be there."""
+        """Start by assuming that all fields exist."""
         self._clock = clock
         self._lacking: dict[str, tuple[frozenset[Path], float]] = {}
 
     def note(self, kind: str, paths: frozenset[Path]) -> None:
-        """The API server does not know these fields."""
+        """Remember that the CRD of a kind lacks these fields."""
         every = self._known_to_lack(kind) | paths
         self._lacking[kind] = every, self._clock() + LOOK_AGAIN_SECONDS
         named = ", ".join(sorted(".".join(path) for path in every))
         log.warning("the definition of %s is of an earlier release and lacks status fields: %s", kind, named)
 
     def known_part(self, kind: str, status: Json) -> Json:
-        """The status without what its definition lacks."""
+        """The status without the fields that the CRD lacks."""
         return _without(status, self._known_to_lack(kind))
 
     def _known_to_lack(self, kind: str) -> frozenset[Path]:
@@ -43,7 +43,7 @@ class Definitions:
 
 
 def _without(value: Json, paths: Iterable[Path]) -> Json:
-    """A copy of an object without the fields at some paths."""
+    """A copy of an object without the fields at these paths."""
     gone = {path[0] for path in paths if len(path) == 1}
     inner = {name: [path[1:] for path in paths if path[0] == name and len(path) > 1] for name in value}
     kept = ((name, each) for name, each in value.items() if name not in gone)

@@ -1,6 +1,6 @@
-"""What is free in the fabric and how large the holes are, as metrics.
+"""Metrics of what is free in the fabric and how large the holes are.
 
-One series for each NVLink domain while there are few; beyond that their number would be a burden to whoever keeps them.
+One series for each NVLink domain while there are few; with many, the number of series would burden Prometheus.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ MOST_DOMAINS = 1000
 
 
 class FabricGauges:
-    """Figures of the fabric as the last decision leaves it."""
+    """Gauges of the fabric as the last decision leaves it."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        """Nothing is known yet."""
+        """Start without values."""
         self._free = Gauge(
             "weft_fabric_free_gpus",
             "GPUs that a new replica may have; of a whole zone (domain is empty) beyond 1,000 NVLink domains",
@@ -53,7 +53,7 @@ class FabricGauges:
         )
 
     def show(self, rooms: Sequence[DomainRoom]) -> None:
-        """Replace everything; domains and accelerators that are gone disappear."""
+        """Replace all values; domains and accelerators that are gone disappear."""
         for gauge in (self._free, self._slots, self._largest, self._fragmentation):
             gauge.clear()
         each = len(rooms) <= MOST_DOMAINS

@@ -1,7 +1,7 @@
-"""Python's search for cyclic garbage, kept out of a pass.
+"""Python's cyclic garbage collection, kept out of a pass.
 
-A pass makes hundreds of thousands of values that hold no cycles and are freed by counting. They set off the search all
-the same, and in a large cluster one takes longer than the pass.
+A pass makes hundreds of thousands of values without cycles, which reference counting frees. They trigger collections
+all the same, and in a large cluster one takes longer than the pass.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def collected_afterwards() -> Iterator[None]:
-    """No search in between; one that has become due comes soon after."""
+    """Turn off cyclic garbage collection within the block; one that has become due runs soon after it."""
     was_on = gc.isenabled()
     gc.disable()
     try:

@@ -1,4 +1,4 @@
-"""/healthz, /readyz and /metrics."""
+"""The endpoints /healthz, /readyz and /metrics."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
     from weft.control.telemetry import Telemetry
 
-STARTING_SECONDS = 60.0  # until every watcher and both loops have to be seen alive
+STARTING_SECONDS = 60.0  # until every watcher and both loops must have shown life
 SILENT_LOOP_SECONDS = 120.0
-SILENT_CACHE_SECONDS = 900.0  # far beyond an outage that a restart would not heal
+SILENT_CACHE_SECONDS = 900.0  # far beyond an outage, which a restart would not heal
 
 
 @dataclass(slots=True)
 class Pulse:
-    """When the loops last finished a pass, well or not; monotonic seconds. Written by the loops, read by the probes."""
+    """When the loops last ended a pass, well or not, in monotonic seconds. Written by the loops, read by the probes."""
 
     started: float = field(default_factory=time.monotonic)
     decided: float = field(default_factory=time.monotonic)
@@ -30,7 +30,7 @@ class Pulse:
 
 @dataclass(frozen=True, slots=True)
 class Vitals:
-    """What the probes look at."""
+    """What the probes check."""
 
     pulse: Pulse
     synced: Callable[[], bool]
@@ -82,7 +82,7 @@ class ProbeServer:
     """Serves the three endpoints on one port."""
 
     def __init__(self, vitals: Vitals, telemetry: Telemetry) -> None:
-        """Nothing listens before `start`."""
+        """The server does not listen before `start`."""
         self._vitals = vitals
         self._telemetry = telemetry
         application = web.Application()
@@ -92,7 +92,7 @@ class ProbeServer:
         self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
 
     async def start(self, host: str, port: int) -> int:
-        """Listen; gives the port, which matters when 0 was asked for."""
+        """Start to listen; returns the port, which matters if 0 was asked for."""
         await self._runner.setup()
         site = web.TCPSite(self._runner, host, port)
         await site.start()

@@ -1,4 +1,4 @@
-"""Decisions on all pools but those on which deciding fails: what runs of these stays, and somebody is told."""
+"""Decide on all pools except those on which deciding fails: they stay as they are, and an event reports it."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from weft.domain.reasons import Explanation
     from weft.domain.snapshot import Snapshot
 
-TRIED_AGAIN_SECONDS = 60.0  # what a pass stumbles over may be its traffic, which changes
-MOST_TRIES = 5  # of one pass, each of which costs as much as a pass; those that are found are left out of the next one
-LONGEST_SEARCH_SECONDS = 10.0  # after which a pass begins no search, which takes eleven passes with 1,000 pools
+TRIED_AGAIN_SECONDS = 60.0  # the failure may come from the pool's traffic, which changes
+MOST_TRIES = 5  # tries in one pass, each as expensive as a pass; culprits that are found are left out of the next one
+LONGEST_SEARCH_SECONDS = 10.0  # after which a pass starts no search, which takes eleven passes with 1,000 pools
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class _LeftOut:
-    """Why, of which generation, and until when (monotonic seconds) nobody tries again."""
+    """Why a resource is left out, at which generation, and until when (monotonic seconds)."""
 
     generation: int
     until: float
@@ -37,16 +37,16 @@ class _LeftOut:
 
 
 class Isolating:
-    """Called from one thread at a time; remembers over whom passes stumble."""
+    """Decides without the resources that make deciding fail, which it remembers. Called from one thread at a time."""
 
     def __init__(self, telemetry: Telemetry, clock: Callable[[], float] = time.monotonic) -> None:
-        """Counts each stumble as a failure to decide."""
+        """Each failure is counted in `telemetry` as a failure to decide."""
         self._telemetry = telemetry
         self._clock = clock
         self._left_out: dict[str, _LeftOut] = {}
 
     def decide(self, snapshot: Snapshot, catalog: Catalog) -> tuple[Snapshot, Decisions]:
-        """Decisions, and the moment as it was decided on. Raises what is about nobody, or about too many at once."""
+        """Decisions, and the snapshot they were made on. Raises errors that concern no single resource, or too many."""
         self._forget(snapshot)
         began = self._clock()
         for _ in range(MOST_TRIES - 1):
@@ -73,7 +73,7 @@ class Isolating:
         self._left_out |= {uid: _LeftOut(generations[uid], until, why) for uid in error.uids}
 
     def _forget(self, snapshot: Snapshot) -> None:
-        """Who is gone, was edited or has waited is tried again."""
+        """Retry resources that are gone, were edited or have waited long enough."""
         now, generations = self._clock(), _generations(snapshot)
         self._left_out = {
             uid: each
@@ -83,17 +83,17 @@ class Isolating:
 
 
 def _whose(error: Exception, seen: Snapshot, catalog: Catalog, *, is_searched: bool) -> Stumbled | None:
-    """Of whom an error says that it is, or who is found to be where that is to be searched for."""
+    """The resource that an error is about, by the error itself or, if `is_searched`, by trying; None if unknown."""
     if isinstance(error, Stumbled):
         return error
     return whose(error, seen, partial(_attempt, catalog)) if is_searched else None
 
 
 def _attempt(catalog: Catalog, snapshot: Snapshot) -> Exception | None:
-    """What goes wrong where that moment is decided on."""
+    """The error of deciding on a snapshot, or None."""
     try:
         decide(snapshot, catalog)
-    except Exception as error:  # noqa: BLE001 - which one it is does not matter: it is a mistake of ours
+    except Exception as error:  # noqa: BLE001 - which error it is does not matter: it is a bug of ours
         return error
     return None
 

@@ -1,4 +1,4 @@
-"""Full lists of our resources, at the start and every few minutes after: a watch never says what vanished in a gap."""
+"""Full lists of our resources, at the start and every few minutes: a watch does not say what vanished in a gap."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 async def keep_listing(context: Context, client: ApiClient) -> None:
-    """List for ever. Whatever answers in place of the API server, maybe a proxy, ends one attempt and no more."""
+    """List for ever. An odd answer, maybe from a proxy, ends only one attempt."""
     reader, loop = Reader(client), asyncio.get_running_loop()
     places: list[str | None] = [*context.options.namespaces] or [None]
     while True:

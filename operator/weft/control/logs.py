@@ -1,4 +1,4 @@
-"""Log lines: JSON for collectors, plain for people."""
+"""Log formats: JSON for collectors, plain text for people."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ QUIET = ("kubernetes.informer", "urllib3", "aiohttp.access", "kopf", "prometheus
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line: time, level, logger, message, and the traceback where there is one."""
+    """One JSON object per line: time, level, logger, message, and the traceback if there is one."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line."""
+        """A record as a line of JSON."""
         line = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
@@ -27,7 +27,7 @@ class JsonFormatter(logging.Formatter):
 
 
 def set_up_logs(*, as_json: bool) -> None:
-    """Log to standard error; of libraries only warnings, of the informer nothing: its watches are reported by us."""
+    """Log to standard error; of libraries only warnings, of the informer nothing, as Weft reports its watches."""
     handler = logging.StreamHandler(sys.stderr)
     plain = logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
     handler.setFormatter(JsonFormatter() if as_json else plain)

@@ -1,4 +1,4 @@
-"""A running operator: everything put together, started in order, stopped in reverse."""
+"""A running operator: all parts put together, started in order, stopped in reverse."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from weft.control.options import RunOptions
     from weft.observe.sources import MetricsSource
 
-SETTLE_SECONDS = 0.3  # changes that come together make one decision
+SETTLE_SECONDS = 0.3  # changes close together make one decision
 STOP_SECONDS = 2.0
 HANGING_THREAD_SECONDS = 0.2
 WATCH_CHECK_SECONDS = 5.0
@@ -59,15 +59,15 @@ log = logging.getLogger(__name__)
 
 
 class Operator:
-    """One operator. Everything is made in `serve`, so that nothing outlives it."""
+    """One operator. Everything is created in `serve`, so that nothing outlives it."""
 
     def __init__(self, options: RunOptions) -> None:
-        """`port` is known once it serves."""
+        """`port` is set once it serves."""
         self._options = options
         self.port = 0
 
     async def serve(self, stop: asyncio.Event, client: ApiClient | None = None) -> None:
-        """Run until `stop` is set. Raises `Blocked` when there are no usable credentials."""
+        """Run until `stop` is set. Raises `Blocked` without usable credentials."""
         client = client or connect(self._options)
         async with contextlib.AsyncExitStack() as exits:
             executor = ThreadPoolExecutor(THREADS, thread_name_prefix="weft")
@@ -156,7 +156,7 @@ def run(options: RunOptions) -> None:
     for thread in threading.enumerate():
         if thread is not threading.current_thread() and not thread.daemon:
             thread.join(HANGING_THREAD_SECONDS)
-    if threading.active_count() > 1:  # a request without an answer: every write is safe to repeat, so just go
+    if threading.active_count() > 1:  # a request without an answer: every write is safe to repeat, so exit
         logging.shutdown()
         os._exit(0)
 
@@ -170,7 +170,7 @@ async def _until_signal(options: RunOptions) -> None:
 
 
 def _spread(wake: Wake, wants: list[Callable[[str | None], None]], uid: str | None) -> None:
-    """A change wakes the one global loop, and the loop of whom it belongs to."""
+    """Wake the global loop, and the converge loop for the resource that changed."""
     wake.ring()
     for want in wants:
         want(uid)
@@ -199,7 +199,7 @@ async def _keep_watching(watching: KopfThread) -> None:
 
 @contextlib.asynccontextmanager
 async def _running(*jobs: Coroutine[None, None, None]) -> AsyncIterator[None]:
-    """Run coroutines in the background; an end of any of them ends the block with its error."""
+    """Run coroutines in the background; the end of any of them ends the block with its error."""
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(job) for job in jobs]
         yield

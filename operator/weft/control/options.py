@@ -1,4 +1,4 @@
-"""What an operator process is told at its start."""
+"""The options of an operator process."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """Settings of one operator process; every one has the value that production uses.
+    """Settings of one operator process; the defaults are those of production.
 
-    `kubeconfig` and `context`: both None inside a cluster means the service account, else the usual kubeconfig.
+    `kubeconfig` and `context`: if both are None, the service account inside a cluster, else the usual kubeconfig.
     `namespaces`: empty serves the whole cluster. `prometheus_url`: None scrapes the engines directly. `port` serves
-    /healthz, /readyz and /metrics; 0 takes a free one. `tick_seconds`: how often time alone makes a decision;
-    `metrics_seconds`: between collections; `resync_seconds`: between full passes over every resource; `writers`: pods
-    that passes create or release at the same time at most; `writes_per_second` and `burst_writes`: most writes of all.
-    `moves_per_hour` and `moves_at_once` bound how many replicas begin to move so that others get a place; 0 moves none.
-    `relaxations` are what pods may do beyond `restricted` where their resource asks for it.
-    `record` is a folder for decision records, at most `record_megabytes` of them; None records nothing.
+    /healthz, /readyz and /metrics; 0 picks a free one. `tick_seconds`: how often to decide without a change;
+    `metrics_seconds`: between collections; `resync_seconds`: between full passes over all resources; `writers`: most
+    pods that passes create or release concurrently; `writes_per_second` and `burst_writes` limit all writes.
+    `moves_per_hour` and `moves_at_once` limit how many replicas start to move to make room for others; 0 moves none.
+    `relaxations` are what pods may do beyond Pod Security `restricted` if their resource asks for it.
+    `record` is a folder for decision records of at most `record_megabytes` in all; None records nothing.
     """
 
     kubeconfig: str | None = None
@@ -52,7 +52,7 @@ class RunOptions:
     record_megabytes: int = 512
 
     def __post_init__(self) -> None:
-        """Times and rates must be above zero, and there must be a worker; raises `Invalid` naming the field."""
+        """Check that times and rates are above zero and that there is a worker; raises `Invalid` naming the field."""
         for name in _ABOVE_ZERO:
             if getattr(self, name) <= 0:
                 raise Invalid(Reason.SpecInvalid, f"{name} must be above zero")
@@ -64,7 +64,7 @@ class RunOptions:
 
     @property
     def budget(self) -> MoveBudget:
-        """What the administrator allows to move."""
+        """How many replicas the administrator allows to move."""
         return MoveBudget(self.moves_per_hour, self.moves_at_once)
 
 

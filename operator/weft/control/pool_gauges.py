@@ -1,4 +1,4 @@
-"""What was decided for each pool and learnt of it, exactly, and how many of its replicas serve."""
+"""Metrics of what was decided for each pool and learnt about it, unrounded, and how many of its replicas serve."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from weft.domain.status import Assignment, Condition
 
 POOL = ("namespace", "pool")
-OF_CONVERGING = frozenset({"Ready", "Reconciling", "Stalled"})  # as the status had them when it was decided
+OF_CONVERGING = frozenset({"Ready", "Reconciling", "Stalled"})  # as they were in the status that was decided on
 
 
 class PoolGauges:
-    """Figures of pools; one that a pool does not have is absent."""
+    """Gauges of pools; a value that a pool does not have is absent."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        """Nothing is known yet."""
+        """Start without values."""
         self._registry = registry
         self._per_pool: list[Gauge] = []
         self._condition = self._of_pools("weft_pool_condition", "1 while a condition is True", "condition", "reason")
@@ -56,17 +56,17 @@ class PoolGauges:
         )
 
     def clear(self) -> None:
-        """Let go of all pools."""
+        """Remove the values of all pools."""
         for gauge in self._per_pool:
             gauge.clear()
 
     def show_progress(self, pool: PoolRecord) -> None:
-        """The conditions that converging owns."""
+        """Show the conditions that converging owns."""
         progress = (each for each in pool.conditions if each.kind in OF_CONVERGING)
         self._show_conditions((pool.key.namespace, pool.key.name), progress)
 
     def show(self, decision: PoolDecision, memory: ScaleMemory | None, crew: Iterable[PodRecord]) -> None:
-        """Figures of one pool, of which `crew` are all pods that exist."""
+        """Show the values of one pool; `crew` are all its existing pods."""
         place = decision.key.namespace, decision.key.name
         self._show_decision(place, decision)
         self._show_learning(place, memory)
@@ -90,7 +90,7 @@ class PoolGauges:
             self._condition.labels(*place, each.kind, each.explanation.reason.value).set(each.status == "True")
 
     def _show_learning(self, place: tuple[str, str], memory: ScaleMemory | None) -> None:
-        """The exact factors, of which the status has rounded ones; absent until something was measured."""
+        """Show exact calibration factors, which the status has rounded; absent until something was measured."""
         if memory is None or memory.calibration is None or memory.calibration.factors.points == 0:
             return
         factors = memory.calibration.factors
@@ -101,7 +101,7 @@ class PoolGauges:
                 self._calibration.labels(*place, kind).set(tail)
 
     def _show_outliers(self, place: tuple[str, str], memory: ScaleMemory | None) -> None:
-        """Replicas that are named as slow, or as failing to fetch KV."""
+        """Show replicas that are named as slow, or as failing to fetch KV."""
         outliers = memory.outliers if memory is not None else None
         for each in outliers.named if outliers is not None else ():
             gauge = self._slow if each.why is Reason.SlowerThanSiblings else self._failing

@@ -1,4 +1,4 @@
-"""Decision records: what a pass saw and what it decided, one file a pass, in a folder of bounded size."""
+"""Decision records: what each pass saw and decided, one file per pass, in a folder of limited size."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
 MEGABYTE = 1_000_000
 _PATTERN = "pass-*.json.gz"
-_FAST = 1  # of gzip: a tenth of the time of the best, a third more bytes
+_FAST = 1  # gzip level: a tenth of the time of the best, a third more bytes
 
 log = logging.getLogger(__name__)
 
 
 def record_of(snapshot: Snapshot, decisions: Decisions) -> dict[str, Any]:
-    """One pass as JSON: what `weft replay` decides anew and compares."""
+    """One pass as JSON, from which `weft replay` decides again and compares."""
     return {"weft": __version__, "snapshot": coded(snapshot), "decisions": coded(decisions)}
 
 
 def recorder_of(options: RunOptions) -> Recorder | None:
-    """The recorder that was asked for; raises `Invalid` where its folder cannot be made."""
+    """The recorder that the options ask for, or None; raises `Invalid` if its folder cannot be created."""
     if options.record is None:
         return None
     try:
@@ -42,16 +42,16 @@ def recorder_of(options: RunOptions) -> Recorder | None:
 
 
 class Recorder:
-    """Writes each pass and takes away the oldest ones beyond `most_bytes`. A full disk costs records, never a pass."""
+    """Writes each pass and deletes the oldest beyond `most_bytes`. A full disk costs records, never a pass."""
 
     def __init__(self, folder: Path, most_bytes: int) -> None:
-        """Make the folder; raises `OSError` if that cannot be."""
+        """Create the folder; raises `OSError` if that fails."""
         folder.mkdir(parents=True, exist_ok=True)
         self._folder, self._most = folder, most_bytes
         self._sizes = {path: path.stat().st_size for path in sorted(folder.glob(_PATTERN))}
 
     def record(self, snapshot: Snapshot, decisions: Decisions) -> None:
-        """Keep one pass."""
+        """Write one pass."""
         content = gzip.compress(json.dumps(record_of(snapshot, decisions)).encode(), _FAST, mtime=0)
         path = self._folder / f"pass-{round(snapshot.now * 1000.0):015}.json.gz"
         whole = path.with_suffix(".part")
@@ -64,7 +64,7 @@ class Recorder:
             log.warning("this pass is not recorded: %s", error)
 
     def _forget(self) -> None:
-        """The oldest first, but never the last."""
+        """Delete the oldest records beyond the limit, but never the last one."""
         total = sum(self._sizes.values())
         for path in sorted(self._sizes)[:-1]:
             if total <= self._most:

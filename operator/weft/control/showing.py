@@ -1,4 +1,4 @@
-"""What a pass brought, for whoever looks: metrics and a record. No mistake in that is a reason to write no statuses."""
+"""Show the results of a pass in metrics and a record. No bug in that keeps statuses from being written."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ log = logging.getLogger(__name__)
 
 
 class Showing:
-    """Called from one thread at a time; remembers of whom something cannot be shown, as it logs each once."""
+    """Called from one thread at a time; remembers resources that cannot be shown, to log each once."""
 
     def __init__(self, context: Context, recorder: Recorder | None) -> None:
-        """Nobody is known yet."""
+        """No failures are known at first."""
         self._context = context
         self._recorder = recorder
         self._known: set[ResourceKey] = set()
 
     def show(self, snapshot: Snapshot, decisions: Decisions) -> None:
-        """Metrics of this pass; of whom they cannot be shown, an event says so."""
+        """Show the metrics of a pass; a resource whose metrics fail gets an event."""
         try:
             failed = self._context.telemetry.show(snapshot, decisions)
         except Exception:
@@ -44,7 +44,7 @@ class Showing:
         self._known = set(failed)
 
     def record(self, decided_on: Snapshot, decisions: Decisions) -> None:
-        """Keep the pass for `weft replay`, where records are asked for."""
+        """Record the pass for `weft replay`, if records are asked for."""
         if self._recorder is None:
             return
         try:

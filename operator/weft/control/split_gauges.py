@@ -1,4 +1,4 @@
-"""What the network between the halves of each split should do, as metrics: beside them stands what pools measure."""
+"""Metrics of the expected KV transfer between the halves of each split, to compare with what pools measure."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ SPLIT = ("namespace", "split")
 
 
 class SplitGauges:
-    """Figures of splits that have a plan."""
+    """Gauges of splits that have a plan."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        """Nothing is known yet."""
+        """Start without values."""
         self._rate = Gauge(
             "weft_split_transport_bytes_per_second",
             "What each prefill GPU should send",
@@ -33,12 +33,12 @@ class SplitGauges:
         )
 
     def clear(self) -> None:
-        """Let go of all splits."""
+        """Remove the values of all splits."""
         self._rate.clear()
         self._seconds.clear()
 
     def show(self, decision: SplitDecision) -> None:
-        """Figures of one split."""
+        """Show the values of one split."""
         place, wire, seen = (decision.key.namespace, decision.key.name), decision.transport, decision.observed
         if wire is None:
             return

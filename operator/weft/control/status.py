@@ -1,6 +1,6 @@
-"""Whether a status has to be written: is something missing or different, or is something left that no longer is.
+"""Whether a status has to be written: something is missing or different, or is left over.
 
-The second half needs to know what this manager wrote before, which the object itself says in its managed fields; two
+What is left over follows from what this manager wrote before, which the object says in its managed fields; two
 managers share one status, and some of its maps.
 """
 
@@ -40,7 +40,7 @@ def _same(name: str, live: Any, wanted: Any) -> bool:  # noqa: ANN401 - any JSON
 
 
 def _owned_by(body: Json, manager: str) -> Json:
-    """What the manager applied to the status so far, as the API server recorded it."""
+    """The fields of the status that the manager applied, from the object's managed fields."""
     for entry in body["metadata"].get("managedFields") or ():
         if entry.get("manager") == manager and entry.get("subresource") == "status":
             owned: Json = (entry.get("fieldsV1") or {}).get("f:status") or {}
@@ -49,7 +49,7 @@ def _owned_by(body: Json, manager: str) -> Json:
 
 
 def _owns_more(owned: Json, wanted: Json) -> bool:
-    """Whether a field or list item of the manager is no longer wanted."""
+    """Whether the manager owns a field or list item that is no longer wanted."""
     return any(_is_left_over(name, inner, wanted) for name, inner in _fields(owned))
 
 

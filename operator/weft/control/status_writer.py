@@ -1,4 +1,4 @@
-"""Decisions and progress into the status of the live object, if that changes anything."""
+"""Write decisions and progress into the status of the live object, if that changes anything."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
 
 
 class StatusWriter:
-    """Writes one manager's part at a time, and only on the very version of the object that it was decided on.
+    """Writes one manager's part of a status, and only on the exact version that it was decided on.
 
-    A process that was paused, or a cache that lags, is refused that way instead of undoing what happened meanwhile.
+    So a paused process or a stale cache is refused instead of undoing what happened meanwhile.
     """
 
     def __init__(self, context: Context) -> None:
-        """Uses the context's writer and resource cache."""
+        """Uses the writer and the resource cache of `context`."""
         self._context = context
         self._definitions = Definitions()
 
     def write_decision(self, decision: PoolDecision | SplitDecision, version: int, now: float) -> bool:
-        """Persist a decision made on `version`; says whether anything changed. Raises as `Writer.write_status`."""
+        """Write a decision made on `version`; returns whether anything changed. Raises as `Writer.write_status`."""
         body = self._live(decision.key, version)
         if body is None:
             return False
@@ -46,7 +46,7 @@ class StatusWriter:
     def write_progress(
         self, key: ResourceKey, progress: PoolProgress | SplitProgress, version: int, now: float
     ) -> bool:
-        """Persist what converging saw of `version`; says whether anything changed. Raises as `Writer.write_status`."""
+        """Write what converging saw of `version`; returns whether anything changed. Raises as `Writer.write_status`."""
         body = self._live(key, version)
         if body is None:
             return False
@@ -58,7 +58,7 @@ class StatusWriter:
         return self._write(key, body, lambda: known(key.kind, wanted), CONVERGE_MANAGER)
 
     def _live(self, key: ResourceKey, version: int) -> Json | None:
-        """The object as it was decided on, None when it is gone or being deleted; `Retry` when it moved on."""
+        """The object at the decided version, None if it is gone or being deleted; raises `Retry` if it changed."""
         body = self._context.resources.body(key.uid)
         if body is None or body["metadata"].get("deletionTimestamp"):
             return None
@@ -67,7 +67,7 @@ class StatusWriter:
         return body
 
     def _write(self, key: ResourceKey, body: Json, wanted: Callable[[], Json], manager: str) -> bool:
-        """What is wanted, as far as the definition of the kind is known to have it: what it lacks is left out then."""
+        """Write the wanted status; fields that the CRD turns out to lack are left out in a second try."""
         try:
             return self._write_known(key, body, wanted(), manager)
         except Undeclared as error:
@@ -88,7 +88,7 @@ class StatusWriter:
 def decided_status(
     decision: PoolDecision | SplitDecision, body: Json, now: float, known: Callable[[Json], Json] = dict
 ) -> Json:
-    """What deciding owns and is `known` of the status. One that is written anyway carries the live figures of now."""
+    """The part of the status that deciding owns and the CRD knows. Live figures are updated if it is written anyway."""
     live = body.get("status") or {}
     wanted = known(_status(decision, live, now))
     if not needs_write(body, wanted, DECIDE_MANAGER):

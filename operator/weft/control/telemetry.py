@@ -1,4 +1,4 @@
-"""Weft's own metrics: decisions by reason, writes by kind, age of its picture, the exact figures of each pool."""
+"""Weft's own metrics: decisions by reason, writes by kind, age of the caches, exact figures of each pool."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ DECISION_BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5
 
 
 class Telemetry:
-    """A registry of its own, so that several operators can live in one process."""
+    """Has a registry of its own, so that several operators can live in one process."""
 
     def __init__(self) -> None:
-        """Everything at zero."""
-        self._replacing = threading.Lock()  # deciding has its own thread, and a scrape must not see half of its figures
+        """All counters start at zero."""
+        self._replacing = threading.Lock()  # deciding has its own thread, and a scrape must not see half of the values
         self.registry = CollectorRegistry()
         self.decisions = Counter(
             "weft_decisions", "Decisions about pools by the reason of their scale", ["reason"], registry=self.registry
@@ -60,18 +60,18 @@ class Telemetry:
         self._splits = SplitGauges(self.registry)
 
     def count_write(self, kind: str, verb: str) -> None:
-        """One write that was carried out."""
+        """Count one write that succeeded."""
         self.writes.labels(kind, verb).inc()
 
     def show_engines_read(self, engines: Mapping[Origin, int]) -> None:
-        """How many engines the last collection knows, from whom."""
+        """Show how many engines the last collection read, by origin."""
         for origin, count in engines.items():
             self._engines_read.labels(origin.value).set(count)
 
     def show(self, snapshot: Snapshot, decisions: Decisions) -> dict[ResourceKey, Exception]:
-        """Replace the figures of all pools and domains at once; those that are gone disappear.
+        """Replace the values of all pools and domains at once; those that are gone disappear.
 
-        Gives of whom figures cannot be shown, and why: some or all of them are absent.
+        Returns the resources whose values cannot be shown, with the error: some or all of them are absent.
         """
         failed: dict[ResourceKey, Exception] = {}
         with self._replacing:
@@ -87,7 +87,7 @@ class Telemetry:
         return failed
 
     def text(self) -> bytes:
-        """The exposition now."""
+        """The current metrics in Prometheus' text format."""
         with self._replacing:
             return generate_latest(self.registry)
 
@@ -118,5 +118,5 @@ def _show_each(every: Iterable[Shown], show: Callable[[Shown], None], failed: di
 
 
 def roles_of(pools: Iterable[PoolRecord]) -> dict[str, Role]:
-    """Roles of pools by UID, without pools whose spec cannot be understood."""
+    """Roles of pools by UID, without pools whose spec cannot be parsed."""
     return {pool.key.uid: pool.spec.role for pool in pools if pool.spec is not None}

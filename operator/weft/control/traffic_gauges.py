@@ -1,4 +1,4 @@
-"""What was observed of each pool's traffic, exactly: the status has it rounded, and less of it."""
+"""Metrics of each pool's observed traffic, unrounded: the status has rounded values, and fewer."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _TOKENS = (
 
 
 class TrafficGauges:
-    """Gauges by pool; what is not known is absent."""
+    """Gauges by pool; unknown values are absent."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        """Nothing is shown yet."""
+        """Start without values."""
         self._registry = registry
         self._figures = [(self._gauge(name, text), field) for name, field, text in _FIGURES]
         self._latency = self._gauge("latency_seconds", "Observed latency", "kind", "percentile")
@@ -45,13 +45,13 @@ class TrafficGauges:
         self._caveat = self._gauge("metrics_caveat", "1 for each thing that is odd about an engine's metrics", "caveat")
 
     def clear(self) -> None:
-        """Let go of all pools."""
+        """Remove the values of all pools."""
         gauges = (gauge for gauge, _ in self._figures)
         for gauge in (*gauges, self._latency, self._tokens, self._arriving, self._phases, self._caveat):
             gauge.clear()
 
     def show(self, place: tuple[str, str], seen: PoolObservation | None) -> None:
-        """Figures of one pool (namespace, name)."""
+        """Show the observation of one pool, `place` being (namespace, name)."""
         if seen is None:
             return
         for gauge, field in self._figures:

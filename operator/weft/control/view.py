@@ -1,4 +1,4 @@
-"""What converging one resource looks at, put together once per change of the caches and shared by all workers."""
+"""What converging a resource reads, built once per change of the caches and shared by all workers."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The world as of one revision of the caches, indexed by what belongs to whom."""
+    """The world as of one revision of the caches, indexed by owner."""
 
     revision: tuple[int, int]
     fabric: Fabric
     pools: dict[str, PoolRecord]
     splits: dict[str, SplitRecord]
-    pods: dict[str, tuple[PodRecord, ...]]  # by pool UID; routers by UID of what they stand before
+    pods: dict[str, tuple[PodRecord, ...]]  # by pool UID; routers by UID of the pool or split that they serve
     objects: dict[str, tuple[ObjectRecord, ...]]  # by namespace
     versions: dict[str, int]  # resource versions of pools and splits
 
@@ -37,22 +37,22 @@ class View:
         return tuple(pool for pool in self.pools.values() if pool.split_uid == split_uid)
 
     def pods_near(self, pool: PoolRecord) -> tuple[PodRecord, ...]:
-        """Pods of a pool, and routers before the split that it is a half of."""
+        """Pods of a pool, and routers of the split that it is a half of."""
         routers = self.pods.get(pool.split_uid, ()) if pool.split_uid is not None else ()
         return (*self.pods.get(pool.key.uid, ()), *routers)
 
     def waiting(self) -> Iterable[str]:
-        """Pools for which a change anywhere in the cluster may be what they wait for.
+        """UIDs of pools that may be waiting for a change elsewhere in the cluster.
 
-        Those with gated pods wait for room, halves of a split that roll for the routers of the pair before, pools for
-        those of the engine before, those with pods that have left their front for what the engines in them tell, and
-        halves without a pod for the ComputeDomain that their split makes.
+        Pools with gated pods wait for room, halves of a split in a rollout for routers of the previous pair, pools for
+        routers of the previous engine, pools with unrouted pods for metrics of their engines, and halves without a pod
+        for the ComputeDomain of their split.
         """
         return (uid for uid, pool in self.pools.items() if _waits(pool, self.pods.get(uid, ())))
 
 
 def by_whom(pods: Iterable[PodRecord]) -> dict[str, tuple[PodRecord, ...]]:
-    """Engine pods by the UID of their pool, routers by that of what they stand before."""
+    """Engine pods by the UID of their pool, routers by that of the pool or split they serve."""
     found: dict[str, list[PodRecord]] = defaultdict(list)
     for pod in pods:
         uid = pod.identity.pool_uid if pod.identity is not None else pod.front_of
@@ -75,7 +75,7 @@ def _has_yet_to_share(pool: PoolRecord) -> bool:
 
 
 class Viewer:
-    """Makes views; thread-safe."""
+    """Makes and caches views; thread-safe."""
 
     def __init__(self, context: Context) -> None:
         """No view is made before it is asked for."""
@@ -85,7 +85,7 @@ class Viewer:
         self._view: View | None = None
 
     def view(self) -> View:
-        """The world at least as new as every change that was reported before this call."""
+        """A view at least as new as every change that was reported before this call."""
         with self._lock:
             revision = (self._context.cluster.revision, self._context.resources.revision)
             if self._view is None or self._view.revision != revision:

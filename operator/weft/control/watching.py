@@ -1,8 +1,8 @@
-"""kopf, for our two kinds only and writing nothing: it watches, and every event goes into the resource cache.
+"""kopf for our two kinds, only to watch: it writes nothing, and every event goes into the resource cache.
 
-It runs in a thread with an event loop of its own, because at its end it cancels every task of its loop that is younger
-than itself. Its watchers may die while the process lives (after an in-stream ERROR): they are counted, kopf is started
-anew when one is missing, and liveness fails when that does not help.
+It runs in a thread with its own event loop, because at its end it cancels every task of its loop that is younger than
+itself. Its watchers may die while the process lives (after an in-stream ERROR): they are counted, kopf is restarted if
+one is missing, and liveness fails if that does not help.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
     from weft.observe.resource_cache import ResourceCache
 
-WATCHER_TASKS = "watcher for"  # how kopf names its tasks: private, so a test holds it in place
+WATCHER_TASKS = "watcher for"  # how kopf names its tasks: private, so a test pins it
 LONGEST_BACKOFF_SECONDS = 30.0
-PATIENCE_SECONDS = 20.0  # from a start until every watcher has to live
-# kopf would ask the system who it is, and fail in an image whose /etc/passwd does not know the UID it runs as.
-IDENTITY: Any = "weft-controller"  # kopf does not export the type of it
+PATIENCE_SECONDS = 20.0  # from a start until every watcher must be alive
+# kopf would ask the system for its user, and fail in an image whose /etc/passwd lacks the UID it runs as.
+IDENTITY: Any = "weft-controller"  # kopf does not export its type
 PAUSE_SECONDS = 5.0  # before another try after kopf failed as a whole
-ENDING_SECONDS = 10.0  # that a kopf which is to end may take before it is left alone; usually one or two
-ASKING_SECONDS = 1.0  # whether a round ended by itself
+ENDING_SECONDS = 10.0  # that a stopping kopf may take before it is abandoned; usually one or two
+ASKING_SECONDS = 1.0  # between checks whether a round ended by itself
 
 log = logging.getLogger(__name__)
 
@@ -50,10 +50,10 @@ class Watched:
 
 
 class EndlessBackoff:
-    """1, 2, 4 ... 30 s with jitter, for ever, and anew for each iteration: kopf gives a kind up when it runs out."""
+    """1, 2, 4 ... 30 s with jitter, for ever, anew for each iteration: kopf gives a kind up when it runs out."""
 
     def __iter__(self) -> Iterator[float]:
-        """A fresh sequence."""
+        """A fresh sequence of seconds."""
         seconds = 1.0
         while True:
             yield seconds * random.uniform(0.8, 1.2)  # noqa: S311 - spreads load, hides nothing
@@ -61,28 +61,28 @@ class EndlessBackoff:
 
 
 def settings() -> kopf.OperatorSettings:
-    """Settings of the framework: seconds where they are times, and names of ours where it might ever write."""
+    """Settings of kopf: timeouts in seconds, and our names for everything that it might ever write."""
     chosen = kopf.OperatorSettings()
     chosen.networking.error_backoffs = EndlessBackoff()
-    chosen.networking.request_timeout = 30  # 300 by itself, which hides a server that hangs
+    chosen.networking.request_timeout = 30  # the default of 300 hides a server that hangs
     chosen.networking.connect_timeout = 10
-    chosen.watching.server_timeout = 300  # no stream lasts for ever: one that died in silence is opened anew
+    chosen.watching.server_timeout = 300  # no stream lasts for ever: one that died silently is reopened
     chosen.watching.client_timeout = 330
     chosen.watching.connect_timeout = 10
-    chosen.execution.max_workers = 2  # our handlers are coroutines; by itself it would go by the node's processors
+    chosen.execution.max_workers = 2  # our handlers are coroutines; the default depends on the node's processors
     chosen.persistence.finalizer = f"{labels.GROUP}/finalizer"
     chosen.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=labels.GROUP)
     chosen.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(prefix=labels.GROUP)
     chosen.posting.enabled = False
-    chosen.peering.standalone = True  # peers pause each other and elect nobody
+    chosen.peering.standalone = True  # peers would pause each other and elect nobody
     chosen.scanning.disabled = True  # neither CRDs nor namespaces need to be listed
     chosen.queueing.exit_timeout = 1.0
-    chosen.process.ultimate_exiting_timeout = None  # else SIGKILL for the whole process, where one round hangs
+    chosen.process.ultimate_exiting_timeout = None  # else SIGKILL for the whole process if one round hangs
     return chosen
 
 
 def register(registry: kopf.OperatorRegistry, watched: Watched) -> None:
-    """Handlers that write nothing: `on.event` of our kinds, and the login."""
+    """Register handlers that write nothing: `on.event` of our kinds, and the login."""
 
     async def seen(*, event: Any, **_: Any) -> None:  # noqa: ANN401 - kopf's keyword arguments
         take_event(watched.resources, event)
@@ -96,7 +96,7 @@ def register(registry: kopf.OperatorRegistry, watched: Watched) -> None:
 
 
 def take_event(resources: ResourceCache, event: dict[str, Any]) -> None:
-    """Put what a watch event carries into the cache; the type matters only in that deleted objects go."""
+    """Put the object of a watch event into the cache; the event's type matters only for deletions."""
     body = _plain(event.get("object") or {})
     if "uid" not in body.get("metadata", {}):
         return
@@ -108,7 +108,7 @@ def take_event(resources: ResourceCache, event: dict[str, Any]) -> None:
 
 @dataclass(slots=True)
 class Round:
-    """One run of kopf in a thread and an event loop of its own, until told that it is over."""
+    """One run of kopf in its own thread and event loop, until it is told to end."""
 
     watched: Watched
     stopped: threading.Event
@@ -118,14 +118,14 @@ class Round:
 
     @property
     def watchers(self) -> int:
-        """How many watch tasks live."""
+        """How many watch tasks are alive."""
         loop = self.loop
         if loop is None or loop.is_closed():
             return 0
         return sum(task.get_name().startswith(WATCHER_TASKS) for task in asyncio.all_tasks(loop))
 
     def run(self) -> None:
-        """Watch; returns when it is over, or when kopf failed as a whole."""
+        """Watch; returns when told to end, or when kopf failed as a whole."""
         with asyncio.Runner() as runner:
             self.loop = runner.get_loop()
             try:
@@ -138,7 +138,7 @@ class Round:
         registry = kopf.OperatorRegistry()
         register(registry, self.watched)
         namespaces = self.watched.namespaces
-        if self.over.is_set():  # while the round was being prepared
+        if self.over.is_set():  # set while the round was being prepared
             return
         try:
             await kopf.operator(
@@ -152,13 +152,13 @@ class Round:
             if not self.over.is_set():
                 raise RuntimeError("kopf ended by itself")
         finally:
-            self.over.set()  # a thread of kopf waits for it, and this loop's end for that thread
+            self.over.set()  # a thread of kopf waits for it, and the end of this loop for that thread
 
 
 class KopfThread:
-    """Runs kopf until told to stop, and from the start again when it ended by itself or was told to.
+    """Runs kopf until told to stop, and restarts it when it ended by itself or was told to.
 
-    A kopf that is told to end while it logs in anew may wait for ever: such a round is left alone, and the next begins.
+    A kopf that is told to end while it logs in again may wait for ever: such a round is abandoned, and the next begins.
     """
 
     def __init__(self, watched: Watched) -> None:
@@ -169,26 +169,26 @@ class KopfThread:
         self._thread = threading.Thread(target=self._run, name="weft-kopf", daemon=True)
 
     def start(self) -> None:
-        """Begin to watch."""
+        """Start to watch."""
         self._thread.start()
 
     def stop(self, within_seconds: float) -> None:
-        """End the watches; gives up waiting after `within_seconds` (the threads are daemons)."""
+        """Stop watching; gives up waiting after `within_seconds` (the threads are daemons)."""
         self._stopped.set()
         self._round.over.set()
         self._thread.join(within_seconds)
 
     def watchers(self) -> int:
-        """How many watch tasks live: one per kind and namespace is right."""
+        """How many watch tasks are alive: there should be one per kind and namespace."""
         return self._round.watchers
 
     @property
     def expected_watchers(self) -> int:
-        """How many there have to be."""
+        """How many watch tasks there should be."""
         return len(PLURALS) * max(1, len(self._watched.namespaces))
 
     def restart_if_a_watcher_died(self, patience_seconds: float = PATIENCE_SECONDS) -> bool:
-        """Start kopf anew when a watcher is missing that long after its start; says whether it was necessary."""
+        """Restart kopf if a watcher is missing `patience_seconds` after its start; returns whether it was necessary."""
         young = time.monotonic() - self._round.began < patience_seconds
         if young or self.watchers() >= self.expected_watchers:
             return False
@@ -211,7 +211,7 @@ class KopfThread:
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - any JSON
-    """A copy in plain dicts and lists, which nobody else changes."""
+    """A copy in plain dicts and lists that nobody else changes."""
     if isinstance(value, dict):
         return {key: _plain(inner) for key, inner in value.items()}
     if isinstance(value, list):

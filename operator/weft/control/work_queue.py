@@ -1,4 +1,4 @@
-"""Keys that want a pass: each at most once in the queue, and never in two hands."""
+"""A queue of keys to converge: each at most once in the queue, and never with two workers."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class _Failures:
 
 
 class WorkQueue:
-    """For one event loop. A key added while it is being worked on comes round again when its worker is done."""
+    """For one event loop. A key added while it is being worked on is queued again when its worker is done."""
 
     def __init__(self) -> None:
-        """Empty."""
+        """Start empty."""
         self._queue: asyncio.Queue[str] = asyncio.Queue()
         self._waiting: set[str] = set()
         self._working: set[str] = set()
@@ -30,7 +30,7 @@ class WorkQueue:
         self._failures: dict[str, _Failures] = {}
 
     def add(self, key: str) -> None:
-        """Want a pass now."""
+        """Queue a key now."""
         if key in self._working:
             self._again.add(key)
         elif key not in self._waiting:
@@ -38,7 +38,7 @@ class WorkQueue:
             self._queue.put_nowait(key)
 
     def add_after(self, key: str, seconds: float) -> None:
-        """Want a pass in `seconds`; of several wishes the soonest counts."""
+        """Queue a key in `seconds`; of several requests the earliest counts."""
         loop = asyncio.get_running_loop()
         due = loop.time() + seconds
         pending = self._timers.get(key)
@@ -49,23 +49,23 @@ class WorkQueue:
         self._timers[key] = loop.call_at(due, self._ring, key)
 
     async def take(self) -> str:
-        """The next key; call `done` or `failed` with it afterwards."""
+        """Wait for the next key; call `done` or `failed` with it afterwards."""
         key = await self._queue.get()
         self._waiting.discard(key)
         self._working.add(key)
         return key
 
     def done(self, key: str, again_seconds: float | None = None) -> None:
-        """The pass succeeded: its back-off starts over. In so many seconds another one is wanted."""
+        """The pass succeeded: the back-off is reset. With `again_seconds` another pass follows after that time."""
         self._failures.pop(key, None)
         self.release(key)
         if again_seconds is not None:
             self.add_after(key, again_seconds)
 
     def failed(self, key: str, generation: int, at_least_seconds: float = 0.0) -> float:
-        """The pass failed: come back after 1 s, doubled up to 5 min, from 1 s again for a new generation. Says when.
+        """The pass failed: retry after 1 s, doubled up to 5 min, reset for a new generation. Returns the seconds.
 
-        Other wishes for the key are dropped meanwhile, or every event would defeat the back-off.
+        Other requests for the key are dropped meanwhile, or every event would defeat the back-off.
         """
         known = self._failures.get(key)
         count = known.count + 1 if known is not None and known.generation == generation else 1
@@ -78,12 +78,12 @@ class WorkQueue:
         return seconds
 
     def is_backing_off(self, key: str, generation: int) -> bool:
-        """Whether a failure of this very generation still has to wait, whatever else brings a pass before."""
+        """Whether a failure of this generation still backs off, whatever else requests a pass meanwhile."""
         known = self._failures.get(key)
         return known is not None and known.generation == generation and _seconds_left(known) > 0
 
     def forget(self, key: str) -> None:
-        """The key is gone for good."""
+        """Forget a key that is gone for good."""
         self._failures.pop(key, None)
         timer = self._timers.pop(key, None)
         if timer is not None:
@@ -97,7 +97,7 @@ class WorkQueue:
         return not self._waiting and not self._working
 
     def release(self, key: str) -> None:
-        """The pass is over, and a back-off that runs for the key runs on."""
+        """The pass is over without a result; a running back-off of the key goes on."""
         self._working.discard(key)
         if key in self._again:
             self._again.discard(key)
@@ -116,5 +116,5 @@ def _seconds_left(failures: _Failures) -> float:
 
 
 def backoff_seconds(failures: int) -> float:
-    """Delay after that many failures in a row."""
+    """The delay in seconds after that many failures in a row."""
     return float(min(LONGEST_BACKOFF_SECONDS, FIRST_BACKOFF_SECONDS * 2 ** min(failures - 1, 20)))
