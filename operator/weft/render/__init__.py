@@ -1,4 +1,4 @@
-"""Assignment + engine -> Kubernetes objects, as plain dicts."""
+"""Render an assignment and its engine into Kubernetes objects, as plain dicts."""
 
 from __future__ import annotations
 

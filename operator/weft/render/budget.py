@@ -1,4 +1,4 @@
-"""How many pods of a pool others may evict at once."""
+"""How many pods of a pool may be evicted at once."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from weft.domain.snapshot import PoolRecord
     from weft.render.metadata import Json
 
-_LEAST_COUNTED = 2  # replicas where more are desired: of these one stays
+_LEAST_COUNTED = 2  # replicas, if more are desired: one of these stays
 
 
 def render_disruption_budget(pool: PoolRecord) -> Json:
     """A PodDisruptionBudget with an integer, the only form that works without a `/scale` that counts pods.
 
-    One replica may be evicted, more where `maxUnavailable` says so: a budget that allows nothing would block every node
-    drain for ever. Of replicas with several pods one pod goes at a time: it takes its whole replica along. Where there
-    is no room for all replicas, one of those that had a place within the last hour may go, but never the last one.
+    One replica may be evicted, more if `maxUnavailable` allows: a budget that allows nothing would block node drains
+    for ever. Of replicas with several pods one pod goes at a time, as it takes its replica along. If there is no room
+    for all replicas, one of those that had a place within the last hour may go, but never the last one.
     """
     spec = {
         "minAvailable": pods_kept(pool),
@@ -44,10 +44,10 @@ def pods_kept(pool: PoolRecord) -> int:
 
 
 def _as_many_as_serve(pool: PoolRecord) -> int:
-    """How many those desired are of what is there: of earlier ones with fewer GPUs as many as have theirs (ADR 0071).
+    """How many existing replicas equal the desired ones; of smaller ones, as many as have the same GPUs (ADR 0071).
 
-    The smallest are counted first, as nobody knows which ones are evicted. None is counted that is not there, so that
-    one may go however long a rollout takes.
+    The smallest are counted first, as nobody knows which are evicted. Missing replicas are not counted, so that one may
+    go however long a rollout takes.
     """
     status = pool.status
     if status.plan is None:
@@ -59,9 +59,9 @@ def _as_many_as_serve(pool: PoolRecord) -> int:
 
 
 def _widths(pool: PoolRecord) -> list[int]:
-    """Pods of a replica that has yet to be assigned, and of those that are: the widest first.
+    """Pods per replica: first of one yet to be assigned, then of the assigned ones, the widest first.
 
-    While some are of another shape than planned, those that are missing count as the widest, which may still drain.
+    While some have another shape than planned, missing ones count as the widest, which may still be draining.
     """
     planned = pool.status.plan.shape.pods if pool.status.plan is not None else 1
     assigned = sorted((assignment.pods for assignment in pool.status.assignments), reverse=True)
@@ -69,11 +69,11 @@ def _widths(pool: PoolRecord) -> list[int]:
 
 
 def _pods_of(replicas: int, widths: list[int]) -> int:
-    """Of so many replicas, the widest of them."""
+    """The pods of this many replicas, the widest first."""
     next_one, *assigned = widths
     return sum(assigned[:replicas]) + max(0, replicas - len(assigned)) * next_one
 
 
 def replicas_spared(pool: PoolRecord) -> int:
-    """`rollout.maxUnavailable` in replicas, as rollouts count it."""
+    """`rollout.maxUnavailable` in replicas, rounded as for rollouts."""
     return 0 if pool.spec is None else rounded_down(pool.spec.rollout.max_unavailable, pool.status.desired_replicas)

@@ -26,9 +26,9 @@ _LAST_PAIR: LastAnswers[tuple[SplitSpec, EngineRelease], str] = LastAnswers(REME
 
 
 def render_child_pool(split: SplitRecord, role: Role) -> Json:
-    """One side as we own it: everything but `scaling.replicas`, which belongs to others in External mode.
+    """One half as Weft owns it: all but `scaling.replicas`, which belongs to others in External mode.
 
-    Both sides get the same engine release, because their KV formats must agree to the last detail.
+    Both halves get the same engine release, because their KV formats must agree in every detail.
     """
     if split.status.engine is None:
         raise Bug(Reason.SpecInvalid, f"{split.key} has no engine release yet")
@@ -47,7 +47,7 @@ def render_child_pool(split: SplitRecord, role: Role) -> Json:
 
 
 def _router(split: SplitRecord) -> Json:
-    """Halves have no front of their own. One that a Gateway is before tells their pods what to carry for it."""
+    """The router section of a half, which has no router; behind a Gateway its pods get labels and a sidecar by it."""
     router = split.spec.router if split.spec is not None else None
     if router is None or router.gateway is None:
         return {"type": RouterKind.Nothing.value}
@@ -58,7 +58,7 @@ def _router(split: SplitRecord) -> Json:
 
 
 def pair_of(split: SplitRecord) -> str:
-    """What halves of this split share now that its engine is resolved."""
+    """The revision that both halves of a split share; raises `Bug` before its engine is resolved."""
     if split.status.engine is None or split.spec is None:
         raise Bug(Reason.SpecInvalid, f"{split.key} has no engine release yet")
     return _LAST_PAIR.ask(split.key.uid, (split.spec, split.status.engine), _pair_of)
@@ -70,9 +70,9 @@ def _pair_of(question: tuple[SplitSpec, EngineRelease]) -> str:
 
 
 def render_child_seed(split: SplitRecord, role: Role, replicas: int) -> Json:
-    """The least that the API server takes, with the first value of a count that others own afterwards.
+    """The least that the API server accepts, with the initial replica count, which others own afterwards.
 
-    Applied by a manager of its own: the later applies of everything else then never contain the count, nor remove it.
+    Applied by a field manager of its own: later applies of everything else then never contain nor remove the count.
     """
     spec = _side(split, role)
     return {

@@ -1,4 +1,4 @@
-"""The subset rule: an observed object matches when every field that we render has our value."""
+"""The subset rule: an observed object matches if every field that we render has our value."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _SELECTOR = "selector"
 
 
 def has_all_of(observed: Any, wanted: Any, field: str = "") -> bool:  # noqa: ANN401 - any JSON value
-    """Whether `observed` holds everything in `wanted`; below `field` quantities are compared as numbers.
+    """Whether `observed` has everything in `wanted`; below `field`, quantities are compared as numbers.
 
-    A selector is one value: with one label more it chooses others, or nobody.
+    A selector is compared as a whole: with one more label it selects other pods, or none.
     """
     if isinstance(wanted, dict) and field != _SELECTOR:
         return isinstance(observed, dict) and all(
@@ -27,11 +27,10 @@ def has_all_of(observed: Any, wanted: Any, field: str = "") -> bool:  # noqa: AN
 
 
 def surplus(observed: Any, wanted: Any, at: str = "") -> tuple[str, ...]:  # noqa: ANN401 - any JSON value
-    """JSON pointers of what `observed` has beyond `wanted`, the last items of lists first.
+    """JSON pointers to what `observed` has beyond `wanted`, the last items of lists first.
 
-    Only for objects of which we render every field that has a default. Items of lists are known by their name, or by
-    themselves where they are plain values; other lists, and those in which a name is there twice, are replaced as a
-    whole by an apply.
+    Only for objects of which we render every field that has a default. List items are identified by name, plain values
+    by themselves; other lists, and those with a name twice, are replaced as a whole by an apply.
     """
     if isinstance(observed, dict) and isinstance(wanted, dict):
         return tuple(found for key, value in sorted(observed.items()) for found in _member(value, wanted, key, at))
@@ -64,12 +63,12 @@ def _each_once(names: list[str | None]) -> bool:
 
 
 def _all_named(items: list[Any]) -> bool:
-    """Whether names tell the items apart: listeners of one Gateway are parents of one name."""
+    """Whether names are unique in a list; they are not for parents of a route that are listeners of one Gateway."""
     return bool(items) and _each_once([item.get("name") if isinstance(item, dict) else None for item in items])
 
 
 def _list_has(observed: list[Any], wanted: list[Any], field: str) -> bool:
-    """Named items are found by name, because others may add theirs; the rest has to agree one by one."""
+    """Whether a list has all wanted items: named ones in any order, as others may add theirs, else item by item."""
     named = {item["name"]: item for item in observed if isinstance(item, dict) and "name" in item}
     if _all_named(wanted) and len(named) == sum(isinstance(item, dict) and "name" in item for item in observed):
         return all(has_all_of(named.get(item["name"]), item, field) for item in wanted)

@@ -1,4 +1,4 @@
-"""The ComputeDomain of a replica, or of a split, by which NVIDIA's driver lets pods share memory over NVLink."""
+"""The ComputeDomain of a replica or a split, with which NVIDIA's driver lets pods share memory over NVLink."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ if TYPE_CHECKING:
     from weft.render.metadata import Json
 
 COMPUTE_DOMAIN = ("resource.nvidia.com/v1beta1", "ComputeDomain")
-CLAIM = "compute-domain"  # what a pod calls its claim
+CLAIM = "compute-domain"  # the name of a pod's claim
 
 
 def render_compute_domain(pool: PoolRecord, replica: int) -> Json:
-    """One that waits for no number of nodes: the engine's ranks find each other, and the driver is told to count none.
+    """A replica's ComputeDomain, which waits for no number of nodes, as the engine's ranks find each other.
 
-    Its spec cannot be changed, and no claim made for one serves another, so it is created once and never mended.
+    Its spec is immutable, and no claim for one serves another, so it is created once and never repaired.
     """
     tags = {**pool_labels(pool), labels.REPLICA: str(replica)}
     return _rendered(compute_domain_name(pool.key, replica), pool.key, tags)
 
 
 def render_shared_domain(split: SplitRecord, name: str) -> Json:
-    """One for all replicas of a generation: nodes join it with their pods and leave it with them, while it serves."""
+    """One ComputeDomain for all replicas of a generation of a split: nodes join and leave it with their pods."""
     tags = {**split_labels(split), labels.PAIR: name.removeprefix(_stem(split.key.name, split.key.uid))}
     return _rendered(name, split.key, tags)
 
 
 def _rendered(name: str, owner: ResourceKey, tags: dict[str, str]) -> Json:
-    """The driver makes a template of the same name: no two ComputeDomains of a namespace may name the same."""
+    """The ComputeDomain; the driver creates a template of the same name, so names are unique in a namespace."""
     api_version, kind = COMPUTE_DOMAIN
     return {
         "apiVersion": api_version,
@@ -58,24 +58,24 @@ def shared_domain_name(split: str, split_uid: str, pair: str) -> str:
 
 
 def domain_name_of(pool: ResourceKey, assignment: Assignment) -> str:
-    """The name of a replica's ComputeDomain, its split's or its own, and of the template that its pods claim by."""
+    """The name of a replica's ComputeDomain, shared or its own, and of the template for its pods' claims."""
     return assignment.shared_domain or compute_domain_name(pool, assignment.replica)
 
 
 def domain_owner_of(pool: PoolRecord, assignment: Assignment) -> str | None:
-    """UID of whose it is: its split's where both halves share one, and else its pool's."""
+    """The UID of the owner of a replica's ComputeDomain: the split if its halves share one, else the pool."""
     return pool.split_uid if assignment.shared_domain else pool.key.uid
 
 
 def shared_by(pool: PoolRecord, pair: str) -> str | None:
-    """The one that replicas of a half share with the other, where they do; None for a pool of its own."""
+    """The name of the ComputeDomain that both halves of a split share; None for a standalone pool."""
     if pool.split_uid is None or not pair:
         return None
     return shared_domain_name(_split_of(pool), pool.split_uid, pair)
 
 
 def is_of(pool: PoolRecord, name: str) -> bool:
-    """Whether `namespace/name` is the ComputeDomain of some replica of a pool, or of its split."""
+    """Whether `namespace/name` is the ComputeDomain of a replica of this pool, or of its split."""
     own = f"{pool.key.namespace}/{replica_name(pool.key, 0).removesuffix('0')}"
     if name.startswith(own) and name.removeprefix(own).isdecimal():
         return True

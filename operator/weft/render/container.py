@@ -1,4 +1,4 @@
-"""One container from what an engine adapter says about it."""
+"""Render one container from what an engine adapter says about it."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from weft.render.metadata import Json
 
 HOME = f"/home/{GROUP.partition('.')[0]}"
-HUGE_PAGES = {"2Mi": "/dev/hugepages", "1Gi": "/dev/hugepages-1Gi"}  # where programs look for them, by their size
-# A UID without an entry in /etc/passwd has no home and no name; PyTorch and Triton ask for both.
+HUGE_PAGES = {"2Mi": "/dev/hugepages", "1Gi": "/dev/hugepages-1Gi"}  # the usual mount paths, by page size
+# A UID without an entry in /etc/passwd has neither home nor name; PyTorch and Triton ask for both.
 _IDENTITY = {"HOME": HOME, "USER": "weft"}
 
 
@@ -43,7 +43,7 @@ def render_container(launch: ContainerLaunch, name: str, relaxations: Collection
 
 
 def render_volumes(launch: ContainerLaunch) -> list[Json]:
-    """Scratch space for a read-only root, shared memory and the weights."""
+    """Volumes for scratch space (the root is read-only), shared memory, KV and the weights."""
     volumes: list[Json] = [{"name": "tmp", "emptyDir": {}}, {"name": "home", "emptyDir": {}}]
     if launch.shared_memory_bytes:
         volumes.append({"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": str(launch.shared_memory_bytes)}})
@@ -58,14 +58,14 @@ def render_volumes(launch: ContainerLaunch) -> list[Json]:
 
 
 def router_resources(router: RouterSpec) -> Json:
-    """What a container in front of engines asks for; CPU has no limit."""
+    """The resources of a router or sidecar container; CPU has no limit."""
     amounts = dict(router.resources)
     limits = {name: amount for name, amount in amounts.items() if name != "cpu"}
     return {"resources": {"requests": amounts, "limits": limits}} if amounts else {}
 
 
 def file_annotations(launch: ContainerLaunch) -> dict[str, str]:
-    """The files of a launch, which the pod carries itself: no other object has to be there first, or to go with it."""
+    """The files of a launch as annotations of the pod, so that it needs no other object to exist before it."""
     return {f"{FILE}{file.name}": file.text for file in launch.files}
 
 
@@ -112,7 +112,7 @@ def _mounts(launch: ContainerLaunch) -> list[Json]:
 
 
 def _pages(size: str) -> str:
-    """A name of a volume has no capitals."""
+    """The volume name for a huge page size; it may not have capitals."""
     return f"hugepages-{size.lower()}"
 
 
@@ -128,5 +128,5 @@ def _model_volume(mount: ModelMount) -> Json:
 
 
 def _read_only(mount: ModelMount) -> Json:
-    """Nobody writes weights but who downloads them."""
+    """Mount weights read-only, unless the pod downloads them."""
     return {} if mount.writable else {"readOnly": True}

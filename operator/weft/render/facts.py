@@ -1,4 +1,4 @@
-"""What rendering has to look up in the catalog."""
+"""Facts from the catalog that rendering needs."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ if TYPE_CHECKING:
 
 
 def device_resource(shape: Shape) -> str:
-    """Extended resource that a pod asks for, such as `nvidia.com/gpu`."""
+    """The extended resource that a pod requests, such as `nvidia.com/gpu`."""
     return load().accelerator(shape.accelerator).resource
 
 
 def router_image(engine: EngineName) -> str:
-    """Image of the router that belongs to an engine."""
+    """The image of an engine's router."""
     return load().engine(engine).router_image
 
 
 def sidecar_image(engine: EngineName) -> str:
-    """Image of what takes requests from a Gateway to both halves of a split; empty where an engine has none."""
+    """The image of the sidecar that forwards requests from a Gateway to a split's halves; empty if there is none."""
     return load().engine(engine).sidecar_image
 
 
 def checkpoint_precision(model: ModelSpec) -> Precision | None:
-    """How the published weights are stored, None when the model is unknown.
+    """The precision of the published weights, None if the model is unknown.
 
-    Raises `Blocked` while the ConfigMap that would say so is missing: a guess could load them in another precision.
+    Raises `Blocked` while the ConfigMap with its config is missing: a guess could load them in another precision.
     """
     missing = missing_config(model)
     if missing is not None:

@@ -1,4 +1,4 @@
-"""The Deployment of a managed router, and how many pods of it others may evict."""
+"""The Deployment of a managed router, and how many of its pods may be evicted."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from weft.engines import ContainerLaunch
 from weft.render.metadata import Json
 
-# An administrator makes it once per namespace; Weft writes no RBAC objects.
+# An administrator creates it once per namespace; Weft writes no RBAC objects.
 ROUTER_ACCOUNT = "weft-router"
 
 
 @dataclass(frozen=True, slots=True)
 class Front:
-    """What a router stands before: one pool, or a prefill and a decode pool in this order, of whose pods one `pair`.
+    """What a router serves: one pool, or a prefill and a decode pool in this order, with their `pair`.
 
-    It chooses among the first pods of replicas, or every one that takes requests; `alone` among those of its own engine
-    only. `beside` is one of a pool whose first front has the name without an engine. `engine_image` is that of the pods
-    behind it: some engines have their front in it. `image` is what it runs already, and goes on to.
+    It chooses among the first pods of replicas, or every pod that takes requests; with `alone` only of its own engine.
+    `beside` marks a second router of a pool, whose first one has the name without an engine. `engine_image` is that
+    of the pods behind it: some engines have their router in it. `image` is what the router already runs, and keeps.
     """
 
     pools: tuple[ResourceKey, ...]
@@ -50,7 +50,7 @@ class Front:
 def render_front(
     owner: ResourceKey, engine: EngineName, router: RouterSpec, front: Front, tags: dict[str, str]
 ) -> Json:
-    """The engine's own router before one pool, or before a pair of them."""
+    """The engine's own router for one pool, or for a prefill/decode pair."""
     one = {labels.PAIR: front.pair} if front.pair else {}
     name = engine_label(engine)
     apart = {**one, labels.ENGINE_NAME: name} if front.alone else one
@@ -85,31 +85,31 @@ def render_front(
 
 
 def _told_apart(front: Front, engine: str) -> dict[str, str]:
-    """Labels by which a Service chooses one of two fronts of a pool: the first is known by what it always carried."""
+    """Labels by which a Service chooses one of two routers of a pool: the first one keeps the labels it always had."""
     own = {labels.ENGINE: engine} if front.alone else {}
     return own if front.beside else {**own, labels.ROUTED: "true"}
 
 
 def front_engine(deployment: Json) -> str:
-    """The engine before whose replicas alone a Deployment of `render_front` stands; empty where it takes any."""
+    """The engine whose replicas alone a Deployment of `render_front` serves; empty if it serves any."""
     found: str = deployment["spec"]["template"]["metadata"]["labels"].get(labels.ENGINE, "")
     return found
 
 
 def front_program(deployment: Json) -> tuple[str, ...]:
-    """The router that a Deployment of `render_front` runs: its command without the options, if it has one."""
+    """The router that a Deployment of `render_front` runs: its command without options, if it has one."""
     command: list[str] = deployment["spec"]["template"]["spec"]["containers"][0].get("command") or []
     return tuple(takewhile(lambda word: not word.startswith("--"), command))
 
 
 def front_image(deployment: Json) -> str:
-    """What the containers of a Deployment of `render_front` run."""
+    """The image of the containers of a Deployment of `render_front`."""
     image: str = deployment["spec"]["template"]["spec"]["containers"][0]["image"]
     return image
 
 
 def render_front_budget(owner: ResourceKey, router: RouterSpec, tags: dict[str, str]) -> Json:
-    """A PodDisruptionBudget over all routers of a resource: one goes at a time; a lone one may always go."""
+    """A PodDisruptionBudget over all router pods of a resource: one goes at a time; a single one may always go."""
     spec = {
         "minAvailable": router.replicas - 1,
         "unhealthyPodEvictionPolicy": "AlwaysAllow",
@@ -120,7 +120,7 @@ def render_front_budget(owner: ResourceKey, router: RouterSpec, tags: dict[str, 
 
 
 def _metadata(launch: ContainerLaunch, tags: dict[str, str]) -> Json:
-    """Labels, and the files that the pod carries itself."""
+    """Labels, and the files of the launch as annotations."""
     notes = file_annotations(launch)
     return {"labels": tags, **({"annotations": notes} if notes else {})}
 

@@ -1,6 +1,6 @@
-"""What a Gateway sends requests by: an InferencePool of the Gateway API Inference Extension (v1), and a route to it.
+"""How a Gateway reaches pods: an InferencePool of the Gateway API Inference Extension (v1), and a route to it.
 
-That InferencePool is of the group `inference.networking.k8s.io`; an endpoint picker follows one, by its name.
+That InferencePool is of the group `inference.networking.k8s.io`; an endpoint picker follows one by name.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ENDPOINTS_GROUP, ROUTE_GROUP = "inference.networking.k8s.io", "gateway.networkin
 ENDPOINTS = (f"{ENDPOINTS_GROUP}/v1", "InferencePool")
 ROUTE = (f"{ROUTE_GROUP}/v1", "HTTPRoute")
 
-# By these llm-d's picker tells what a pod can do and whose metrics it shows; before 0.8 it knew the second name alone.
+# llm-d's picker reads a pod's role and engine from these labels; before 0.8 it knew only the second name.
 ROLE_LABEL = "llm-d.ai/role"
 ENGINE_LABELS = ("llm-d.ai/engine-type", "inference.networking.k8s.io/engine-type")
 _ENGINES = {EngineName.VLLM: "vllm", EngineName.SGLang: "sglang", EngineName.TensorRTLLM: "trtllm-serve"}
@@ -34,14 +34,14 @@ _ROLES = {Role.Aggregated: "both", Role.Prefill: "prefill", Role.Decode: "decode
 def render_endpoints(
     owner: ResourceKey, tags: dict[str, str], selector: Pairs, ports: Iterable[int], gateway: GatewaySpec
 ) -> Json:
-    """The InferencePool under the name of its owner: pods that may be chosen, at each port, by the picker's word."""
+    """The InferencePool, named as its owner: the pods that the picker may choose, at each of the ports."""
     api_version, kind = ENDPOINTS
     picker = {
         "group": "",
         "kind": "Service",
         "name": gateway.picker,
         "port": {"number": gateway.picker_port},
-        "failureMode": "FailClose",  # nobody else would know which pods may meet, or how full they are
+        "failureMode": "FailClose",  # nothing else knows which pods may be paired, or how full they are
     }
     spec = {
         "selector": {"matchLabels": dict(selector)},
@@ -67,13 +67,13 @@ def render_route(owner: ResourceKey, tags: dict[str, str], gateway: GatewaySpec)
 
 
 def shown_pair(endpoints: ObjectRecord | None) -> str:
-    """The generation of a split that its InferencePool selects, by its pair; empty where there is none."""
+    """The generation (pair) of a split that its InferencePool selects; empty if there is none."""
     selector = endpoints.body.get("spec", {}).get("selector") or {} if endpoints is not None else {}
     return str((selector.get("matchLabels") or {}).get(labels.PAIR, ""))
 
 
 def gateway_section(gateway: GatewaySpec) -> Json:
-    """`router.gateway` of a resource of ours, as a split hands it to its halves."""
+    """`router.gateway` of our own resources, as a split passes it to its halves."""
     section: Json = {
         "parentRefs": [_parent(each) for each in gateway.parents],
         "endpointPickerRef": {"name": gateway.picker, "port": gateway.picker_port},
@@ -82,7 +82,7 @@ def gateway_section(gateway: GatewaySpec) -> Json:
 
 
 def picker_labels(role: Role, engine: EngineName) -> dict[str, str]:
-    """What a pod carries so that a picker needs no setting for it."""
+    """Labels by which a picker needs no configuration for a pod."""
     return {ROLE_LABEL: _ROLES[role], **dict.fromkeys(ENGINE_LABELS, _ENGINES[engine])}
 
 

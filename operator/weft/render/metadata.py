@@ -1,4 +1,4 @@
-"""Metadata of our objects: labels, owners, and the hash by which a later pass knows its own rendering."""
+"""Metadata of our objects: labels, owners, and the hash by which a later pass recognizes its own rendering."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Json = dict[str, Any]
 
 
 def owner_reference(owner: ResourceKey) -> Json:
-    """The controller reference by which garbage collection and our own UID checks work."""
+    """The controller reference, on which garbage collection and our own UID checks depend."""
     return {
         "apiVersion": labels.API_VERSION,
         "kind": owner.kind,
@@ -26,7 +26,7 @@ def owner_reference(owner: ResourceKey) -> Json:
 
 
 def pool_labels(pool: PoolRecord) -> dict[str, str]:
-    """Labels of everything below a pool."""
+    """Labels of all objects below a pool."""
     found = {labels.MANAGED_BY: labels.MANAGED_BY_WEFT, labels.POOL: pool.key.name, labels.POOL_UID: pool.key.uid}
     if pool.spec is None:
         return found
@@ -38,12 +38,12 @@ def pool_labels(pool: PoolRecord) -> dict[str, str]:
 
 
 def split_labels(split: SplitRecord) -> dict[str, str]:
-    """Labels of everything that a split owns itself."""
+    """Labels of all objects that a split owns itself."""
     return {labels.MANAGED_BY: labels.MANAGED_BY_WEFT, labels.SPLIT: split.key.name}
 
 
 def child_metadata(name: str, owner: ResourceKey, tags: dict[str, str]) -> Json:
-    """Metadata of an object that a resource of ours controls."""
+    """Metadata of an object that one of our resources controls."""
     return {
         "name": name,
         "namespace": owner.namespace,
@@ -53,7 +53,7 @@ def child_metadata(name: str, owner: ResourceKey, tags: dict[str, str]) -> Json:
 
 
 def signed(body: Json) -> Json:
-    """The same object with the hash of its rendering: comparing fields alone would miss those that went away."""
+    """The object annotated with the hash of its rendering: comparing fields alone would miss those we removed."""
     text = json.dumps(body, sort_keys=True, separators=(",", ":"))
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
     meta = body["metadata"]

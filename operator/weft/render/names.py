@@ -1,4 +1,4 @@
-"""Names of children. All follow from the resource's name and UID, so that a repeated create meets what it made."""
+"""Names of children. All follow from the resource's name and UID, so that a repeated create hits the same object."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def pod_name(pool: ResourceKey, replica: int, rank: int) -> str:
 
 
 def replica_name(pool: ResourceKey, replica: int) -> str:
-    """The same without a rank: a name for all pods of a replica, short enough for the value of a label."""
+    """A name for all pods of a replica: the pod name without a rank, short enough for a label value."""
     return pod_name(pool, replica, 0).removesuffix("-0")
 
 
@@ -33,30 +33,30 @@ def _mark(pool_uid: str) -> str:
 
 
 def place_in_name(pool: str, pool_uid: str, name: str) -> tuple[int, int] | None:
-    """Replica and rank in the name of a pod of a pool; None where it is no name that the pool gives to one."""
+    """Replica and rank from a pod's name; None if the pool does not give such a name."""
     start = f"{pool}-{_mark(pool_uid)}-"
     found = _PLACE.fullmatch(name.removeprefix(start)) if name.startswith(start) else None
     return (int(found["replica"]), int(found["rank"])) if found is not None else None
 
 
 def ranks_service_name(pool: ResourceKey) -> str:
-    """The headless Service under which the pods of one replica find each other."""
+    """The headless Service by which the pods of one replica find each other."""
     return f"{pool.name}-ranks"
 
 
 def leader_host(pool: ResourceKey, replica: int) -> str:
-    """DNS name of a replica's first pod, short enough for any cluster domain."""
+    """The DNS name of a replica's first pod, short enough for any cluster domain."""
     return f"{host_name(pool, replica, 0)}.{ranks_service_name(pool)}.{pool.namespace}.svc"
 
 
 def front_name(owner: ResourceKey, of: str = "") -> str:
-    """The Deployment of a managed router: one before a pool, one before each pair of halves of a split.
+    """The Deployment of a managed router: one per pool, or one per pair of halves of a split.
 
-    `of` is that pair, or the engine of a pool's front where another one has the name already.
+    `of` is that pair, or the engine of a second router of a pool.
     """
     return f"{owner.name}-front-{of}" if of else f"{owner.name}-front"
 
 
 def service_url(owner: ResourceKey) -> str:
-    """Where clients inside the cluster send requests."""
+    """The URL to which clients inside the cluster send requests."""
     return f"http://{owner.name}.{owner.namespace}.svc:{PORT}"

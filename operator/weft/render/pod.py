@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 
 ENGINE_CONTAINER = "engine"
 COMPONENT = "app.kubernetes.io/component"
-# The scheduler counts these from limits too; CPU has a request only, because a limit on it throttles the engine.
+# Extended resources need equal limits; CPU has a request only, because a limit on it throttles the engine.
 _REQUEST_ONLY = {"cpu"}
 
 
 def render_pods(pool: PoolRecord, assignment: Assignment) -> tuple[Json, ...]:
-    """One pod a rank, in order of rank.
+    """One pod per rank, in order of rank.
 
-    Raises `Invalid` for a wish that the engine cannot fulfil, or that the administrator no longer allows.
+    Raises `Invalid` for a request that the engine cannot fulfil, or that the administrator no longer allows.
     """
     return tuple(_render_pod(pool, assignment, rank) for rank in range(assignment.pods))
 
@@ -120,7 +120,7 @@ def _pod_labels(pool: PoolRecord, assignment: Assignment, rank: int, launch: Con
 
 
 def told_by_name(pool: str, pool_uid: str, replica: int, rank: int) -> dict[str, str]:
-    """Labels of a pod that follow from its name and its controller: what fronts, Services and budgets find it by."""
+    """Labels that follow from a pod's name and controller, by which routers, Services and budgets find it."""
     return {
         labels.MANAGED_BY: labels.MANAGED_BY_WEFT,
         labels.POOL: pool,
@@ -136,7 +136,7 @@ def _takes_requests(launch: ContainerLaunch, rank: int) -> bool:
 
 
 def _before_the_engine(spec: PoolSpec, plan: Plan, launch: ContainerLaunch, rank: int) -> Json:
-    """What downloads weights, and what stays beside an engine that a Gateway sends requests to."""
+    """The init containers: one that downloads weights, and the sidecar of an engine behind a Gateway."""
     beside = spec.has_sidecar and _takes_requests(launch, rank)
     found = [
         *warm_up(spec, launch, plan.engine.image, adapter_for(plan.engine.name).port),
@@ -146,7 +146,7 @@ def _before_the_engine(spec: PoolSpec, plan: Plan, launch: ContainerLaunch, rank
 
 
 def _marks(pool: PoolRecord, assignment: Assignment, rank: int) -> Marks:
-    """What the pod carries for its scheduler: the one of the assignment, which an edited spec does not change."""
+    """What the pod carries for its scheduler, by the assignment, which an edited spec does not change."""
     spec, _ = _planned(pool)
     handover = assignment.handover
     scheduler = scheduler_for(SchedulerName.Default if handover is None else handover.scheduler)
@@ -157,9 +157,9 @@ def _marks(pool: PoolRecord, assignment: Assignment, rank: int) -> Marks:
 
 
 def _claims(pool: PoolRecord, assignment: Assignment) -> Json:
-    """A claim of its own from the template that the driver makes for its ComputeDomain.
+    """The pod's claim, from the template that the driver creates for its ComputeDomain.
 
-    One a pod is enough: pods of one ComputeDomain are on nodes of their own.
+    One per pod is enough: pods of one ComputeDomain are on different nodes.
     """
     if assignment.compute_domain is None:
         return {}
@@ -167,7 +167,7 @@ def _claims(pool: PoolRecord, assignment: Assignment) -> Json:
 
 
 def _placement(spec: PoolSpec, plan: Plan, marks: Marks) -> Json:
-    """Gates, where it may go, and tolerations: the user's and one for nodes set aside for their own devices."""
+    """Gates, node affinity and tolerations: the user's, and one for the taint of nodes reserved for their devices."""
     device = {"key": device_resource(plan.shape), "operator": "Exists", "effect": "NoSchedule"}
     found: Json = {
         "schedulingGates": [{"name": gate} for gate in (labels.GATE, *marks.gates)],
@@ -179,7 +179,7 @@ def _placement(spec: PoolSpec, plan: Plan, marks: Marks) -> Json:
 
 
 def _affinity(marks: Marks) -> Json:
-    """One required term, of fields or of labels of the node."""
+    """One required node affinity term, of fields or of labels of the node."""
     parts = (("matchFields", marks.fields), ("matchExpressions", marks.expressions))
     term = {
         kind: [{"key": key, "operator": "In", "values": list(values)} for key, values in wanted]
@@ -203,7 +203,7 @@ def _toleration(toleration: Toleration) -> Json:
 
 
 def _identity(pool: PoolRecord, assignment: Assignment, rank: int) -> Json:
-    """A DNS name for pods that have to find each other."""
+    """Hostname and subdomain, by which the pods of a replica find each other."""
     if assignment.pods == 1:
         return {}
     return {
@@ -233,7 +233,7 @@ def _engine_container(spec: PoolSpec, plan: Plan, launch: ContainerLaunch, assig
 
 
 def _resources(spec: PoolSpec, plan: Plan, launch: ContainerLaunch) -> Json:
-    """Devices by the shape and the user's own amounts; extended resources must have equal requests and limits."""
+    """Devices by the shape, and the user's amounts; extended resources must have equal requests and limits."""
     requests = {**dict(spec.engine.resources), device_resource(plan.shape): str(plan.shape.gpus_per_pod)}
     limits = {name: amount for name, amount in requests.items() if name not in _REQUEST_ONLY}
     if launch.disk_bytes:  # the volume has the limit, so that logs do not count against it

@@ -1,4 +1,4 @@
-"""A hash of what a replica's pods are rendered from: replicas that differ in it are outdated."""
+"""A hash of what a replica's pods are rendered from: replicas with another one are outdated."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from weft.domain.snapshot import PoolRecord
     from weft.domain.spec import Pairs, PoolSpec, RouterSpec, SplitSpec
 
-# What a wish became is in the plan; what only steers the choice of shape or node changes no pod.
+# The plan has the outcome of these fields; settings that only steer the choice of shape or node change no pod.
 _NOT_IN_MODEL = {"config_json", "config_map", "precision"}
 _NOT_IN_ENGINE = {"name", "version", "image"}
 _NOT_IN_KV = {"locality"}
-_NOT_IN_POD = {"permitted"}  # without which there is no pod
+_NOT_IN_POD = {"permitted"}  # a pod that is not permitted is not rendered at all
 _AROUND_THE_ENGINE = {"resources", "shared_memory"}
 REMEMBERED = 16_384  # pools
 _LAST: LastAnswers[tuple[PoolSpec, Plan], str] = LastAnswers(REMEMBERED)
@@ -30,9 +30,9 @@ _LAST: LastAnswers[tuple[PoolSpec, Plan], str] = LastAnswers(REMEMBERED)
 def revision(spec: PoolSpec, plan: Plan) -> str:
     """Ten hex digits over the role, the model, the engine, the shape and the pod fields.
 
-    Fields that have their default are left out, so that one which a later version of Weft adds restarts nothing.
-    Scaling, SLO, workload and rollout settings are no inputs: they apply to running replicas too, or to their
-    successors only.
+    Fields with their default value are left out, so that a field added by a later version of Weft restarts nothing.
+    Scaling, SLO, workload and rollout settings are no inputs: they also apply to running replicas, or only to later
+    ones.
     """
     return _hash(
         {
@@ -55,7 +55,7 @@ def revision(spec: PoolSpec, plan: Plan) -> str:
 
 
 def revision_asked(pool: PoolRecord) -> str | None:
-    """The revision that a pool's spec and its plan ask for, whatever its status says; None while one of them lacks."""
+    """The revision that a pool's spec and plan ask for, whatever its status says; None if either is missing."""
     spec, plan = pool.spec, pool.status.plan
     if spec is None or plan is None:
         return None
@@ -63,11 +63,11 @@ def revision_asked(pool: PoolRecord) -> str | None:
 
 
 def pair_revision(split: SplitSpec, release: EngineRelease) -> str:
-    """Ten hex digits over what engines of both halves serve and how: those of another never hand each other KV.
+    """Ten hex digits over what the engines of both halves serve and how: only halves with the same ones exchange KV.
 
-    That is model, engine with arguments and variables, KV and release. What only surrounds the engine (resources,
-    labels, tolerations) rolls its half alone, and so does another shape: sizes that meet are chosen together. Routers
-    and endpoint pickers never choose among the same pods either.
+    They cover the model, the engine with arguments and variables, KV settings and release. What only surrounds the
+    engine (resources, labels, tolerations) rolls its half alone, and so does another shape: compatible sizes are
+    chosen together. Routers and endpoint pickers never choose among pods of different ones either.
     """
     halves = [_meeting(split.prefill), _meeting(split.decode)]
     picked = {"picker": True} if split.router.kind is RouterKind.Gateway else {}
@@ -84,7 +84,7 @@ def _meeting(spec: PoolSpec) -> dict[str, Any]:
 
 
 def _wires(spec: PoolSpec) -> dict[str, Any]:
-    """Interfaces over which KV goes by TCP, where they are not those of any pod: halves on other ones may not meet."""
+    """Interfaces for KV over TCP if not the pod's usual one: halves on different ones may not reach each other."""
     named = named_interfaces(spec.pod) if spec.kv.transport == "TCP" else ()
     return {"interfaces": named} if named else {}
 
@@ -95,7 +95,7 @@ def _hash(inputs: dict[str, Any]) -> str:
 
 
 def _admission(spec: PoolSpec) -> dict[str, Any]:
-    """What pods carry for a scheduler that picks nodes itself; nothing where Weft picks them."""
+    """What pods carry for a scheduler that picks nodes itself; empty if Weft picks them."""
     placement = spec.placement
     if placement.scheduler is SchedulerName.Default:
         return {}
@@ -107,18 +107,18 @@ def _admission(spec: PoolSpec) -> dict[str, Any]:
 
 
 def _balancing(spec: PoolSpec, plan: Plan) -> dict[str, Any]:
-    """How ranks get requests, where that is not by the first pod."""
+    """How ranks get requests, if not through the first pod."""
     found = spec.balances(plan.shape)
     return {} if found is Balancing.Internal else {"balancing": found.value}
 
 
 def _is_told_to_a_picker(spec: PoolSpec, plan: Plan) -> bool:
-    """Whether an endpoint picker has to read labels off the pods: what has none counts as vLLM that does everything."""
+    """Whether an endpoint picker has to read labels of the pods: without them it assumes vLLM in all roles."""
     return spec.router.kind is RouterKind.Gateway and plan.engine.name is not EngineName.VLLM
 
 
 def _sidecar(router: RouterSpec) -> tuple[str | None, Pairs]:
-    """What the sidecar is rendered from; where requests come from is in no pod."""
+    """What the sidecar is rendered from; the source of requests is not in the pod."""
     return router.image, router.resources
 
 

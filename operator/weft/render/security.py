@@ -1,4 +1,4 @@
-"""Security of pods: Pod Security `restricted` and a read-only root, but for what an administrator allows."""
+"""Security contexts: Pod Security `restricted` and a read-only root, except for what an administrator allows."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 
     from weft.render.metadata import Json
 
-# The unprivileged user of the published vLLM images; any other image serves any non-root user too, since all that is
-# written lies in volumes of the pod.
+# The unprivileged user of the published vLLM images; other images work with any non-root user too, as everything
+# that is written lies in volumes of the pod.
 USER = 2000
 
 
 def pod_security() -> Json:
-    """`securityContext` of a pod."""
+    """The `securityContext` of a pod."""
     return {
         "runAsNonRoot": True,
         "runAsUser": USER,
@@ -29,9 +29,9 @@ def pod_security() -> Json:
 
 
 def container_security(relaxations: Collection[str] = (), user: int | None = None) -> Json:
-    """`securityContext` of a container. Root is user 0 with the group of the pod's volumes, and no capability more.
+    """The `securityContext` of a container. Root is user 0 with the group of the pod's volumes, without capabilities.
 
-    `user` is whom the image's own files belong to, who has the group of the pod's volumes, too.
+    `user` is the owner of the image's own files, with the group of the pod's volumes.
     """
     added = {"add": ["IPC_LOCK"]} if LOCKS_MEMORY in relaxations else {}
     own = {} if user is None else {"runAsUser": user, "runAsGroup": user}

@@ -24,22 +24,22 @@ NOTHING_MORE: Mapping[str, str] = MappingProxyType({})
 
 
 def leader_selector(pool: ResourceKey) -> Pairs:
-    """Labels of the first pod of each replica: `status.selector`, which must not average over ranks."""
+    """Labels of the first pod of each replica, for `status.selector`, which must not average over ranks."""
     return ((labels.POOL_UID, pool.uid), (labels.RANK, "0"))
 
 
 def routed_selector(pool: ResourceKey, *, every_pod: bool = False) -> Pairs:
-    """Labels of the pods that may be chosen for requests: the first of a replica, or those of any rank.
+    """Labels of the pods that may get requests: the first of each replica, or with `every_pod` all that take some.
 
-    The UID keeps pods of a predecessor out. Routers of a pool carry it and the label of what is chosen, but no rank.
+    The UID excludes pods of an earlier pool of that name. Routers of a pool carry it and the routed label, but no rank.
     """
     return ((labels.POOL_UID, pool.uid), _which(every_pod=every_pod), (labels.ROUTED, "true"))
 
 
 def paired_selector(split: ResourceKey, pair: str, *, every_pod: bool, paired: bool) -> Pairs:
-    """Labels of the pods of one generation of a split that an endpoint picker may choose; nobody's unless `paired`.
+    """Labels of pods of one generation of a split that a picker may choose; without `paired` they match no pod.
 
-    A picker pairs freely within them, so there is never more than one generation.
+    A picker pairs freely among them, so there is never more than one generation.
     """
     routed = (labels.ROUTED, "true" if paired else "false")
     return ((labels.SPLIT_UID, split.uid), (labels.PAIR, pair), _which(every_pod=every_pod), routed)
@@ -50,26 +50,26 @@ def _which(*, every_pod: bool) -> tuple[str, str]:
 
 
 def balances(spec: PoolSpec | None) -> bool:
-    """Whether requests are to reach data-parallel ranks through other pods than the first of a replica."""
+    """Whether requests reach data-parallel ranks through other pods than the first of a replica."""
     return spec is not None and spec.balancing is not Balancing.Internal
 
 
 def render_service(pool: PoolRecord, only: Mapping[str, str] = NOTHING_MORE) -> Json:
-    """The pool's Service: in front of its replicas, or of its managed routers, those alone that have `only`."""
+    """The pool's Service, for its replicas or its managed routers, of the latter only those with the labels `only`."""
     managed = pool.router_kind is RouterKind.Managed
     replicas = dict(routed_selector(pool.key, every_pod=balances(pool.spec)))
     return _service(pool.key, pool_labels(pool), {**front_selector(pool.key), **only} if managed else replicas)
 
 
 def only_front(engine: EngineName, *, beside: bool) -> dict[str, str]:
-    """Labels that one of two fronts of a pool has alone: the first has one that it always carried."""
+    """Labels that only one of two routers of a pool has; the first is known by one that it always had."""
     return {labels.ENGINE: engine_label(engine)} if beside else {labels.ROUTED: "true"}
 
 
 def chooses_front(service: Json, engine: EngineName, *, beside: bool) -> bool:
-    """Whether a Service as `render_service` makes it may choose this one of two fronts of a pool.
+    """Whether a Service as `render_service` makes it may choose this one of a pool's two routers.
 
-    One without a selector, as somebody may leave it, chooses nobody.
+    A Service without a selector, as somebody may leave it, chooses none.
     """
     has = {labels.ENGINE: engine_label(engine), **only_front(engine, beside=beside)}
     asked = dict(service["spec"].get("selector") or {})
@@ -77,9 +77,9 @@ def chooses_front(service: Json, engine: EngineName, *, beside: bool) -> bool:
 
 
 def render_split_service(split: SplitRecord, *, paired: bool, only: str = "") -> Json:
-    """The split's Service. It chooses fronts only while both halves of a pair answer, and nothing otherwise.
+    """The split's Service. It selects routers only while both halves of a pair answer, and nothing otherwise.
 
-    `only` is the one pair whose front it chooses, where another one has a front and is no pair.
+    `only` is the one pair whose router it selects, if another router serves no complete pair.
     """
     one = {labels.PAIR: only} if only else {}
     selector = {**front_selector(split.key), **one, labels.ROUTED: "true" if paired else "false"}
@@ -87,7 +87,7 @@ def render_split_service(split: SplitRecord, *, paired: bool, only: str = "") ->
 
 
 def render_ranks_service(pool: PoolRecord) -> Json:
-    """Names for the pods of a replica before any is ready: they have to find each other to become so."""
+    """DNS names for the pods of a replica before any is ready: they need each other to become ready."""
     meta = child_metadata(ranks_service_name(pool.key), pool.key, pool_labels(pool))
     spec = {
         "clusterIP": "None",
@@ -103,7 +103,7 @@ def front_selector(owner: ResourceKey) -> dict[str, str]:
 
 
 def _service(owner: ResourceKey, tags: dict[str, str], selector: dict[str, str]) -> Json:
-    # by name: each engine and each router has a port of its own
+    # by name: the ports of engines and routers differ
     ports = [{"name": "http", "port": PORT, "targetPort": "http", "protocol": "TCP"}]
     body = {
         "apiVersion": "v1",

@@ -1,8 +1,8 @@
-"""The sidecar of halves of a split behind a Gateway: it asks the prefill pod that the endpoint picker chose.
+"""The sidecar of a split's halves behind a Gateway: it calls the prefill pod that the endpoint picker chose.
 
 Looked up in llm-d's router 0.7 to 0.9: a picker sends a request to a decode pod, and names the prefill pod in a header,
-`x-prefiller-host-port`. The sidecar there has the prompt computed first, and then asks the engine beside it. It passes
-on what names nobody, so that both halves answer at the same port, as one InferencePool has it.
+`x-prefiller-host-port`. The sidecar there has the prompt computed first, and then asks the engine beside it. It
+forwards requests without the header, so that both halves answer at one port, as an InferencePool requires.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from weft.render.metadata import Json
 
 SIDECAR_CONTAINER = "pd-sidecar"
-SIDECAR_PORT = 8001  # of pods; the engine keeps its own
+SIDECAR_PORT = 8001  # on pods; the engine keeps its own port
 
 
 def render_sidecar(router: RouterSpec, engine: EngineName) -> Json:
-    """An init container that runs on: it is there before the engine, and ends after it has finished its streams."""
+    """A restartable init container: it starts before the engine, and ends after it has finished its streams."""
     flags = {
         "port": SIDECAR_PORT,
         "vllm-port": adapter_for(engine).port,

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from weft.render.metadata import Json
 
 WARM_UP_CONTAINER = "weights"
-_OF_THE_ENGINE = ("cpu", "memory")  # so that the pod needs no more than it does anyway, and a quota takes it
+_OF_THE_ENGINE = ("cpu", "memory")  # so that the pod needs no more than without it, and a quota admits it
 
 
 def warm_up(spec: PoolSpec, launch: ContainerLaunch, image: str, port: int) -> list[Json]:
-    """The container that downloads, or none.
+    """The container that downloads the weights, or an empty list.
 
-    It runs in the engine's image and environment, and tells its progress where the engine will answer: the node pulls
-    one image, and whoever may reach the engine may read how far it is.
+    It runs in the engine's image and environment, and reports progress on the engine's port: the node pulls one image,
+    and whoever may reach the engine may read the progress.
     """
     source = spec.model.source
     if source is None or not source.warm_up:
@@ -39,10 +39,10 @@ def warm_up(spec: PoolSpec, launch: ContainerLaunch, image: str, port: int) -> l
         huge_pages=(),
         disk_bytes=0,
     )
-    # The engine writes beside what was downloaded, so both are one user; only one of them registers memory.
+    # The engine writes into the download's folder, so both run as one user; only the engine registers memory.
     as_user = [each for each in spec.pod.relaxations if each == RUNS_AS_ROOT]
     container = render_container(program, WARM_UP_CONTAINER, as_user)
-    del container["lifecycle"]  # nobody chooses it
+    del container["lifecycle"]  # nothing routes to it
     amounts = {name: amount for name, amount in spec.engine.resources if name in _OF_THE_ENGINE}
     limits = {name: amount for name, amount in amounts.items() if name != "cpu"}
     return [{**container, "image": image, "resources": {"requests": amounts, "limits": limits}}]
