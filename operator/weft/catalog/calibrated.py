@@ -1,8 +1,8 @@
-"""How far predictions are off once a running deployment has been measured, and how many measurements that takes.
+"""How far predictions are off after a running deployment was measured, and how many measurements that takes.
 
-Of 873 published rows of deployments of which one other load was measured (docs/accuracy.md, after one live point), four
-of five lie within 1.11 of the TPOT that is predicted with that one error divided out, and within 1.27 of the TTFT (1.24
-of dense models, 1.31 with experts).
+Of 873 published rows of deployments with one other measured load (docs/accuracy.md, after one live point), four of five
+lie within 1.11 of the predicted TPOT after that one error is divided out, and within 1.27 of the TTFT (1.24 for dense
+models, 1.31 with experts).
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 ENOUGH_POINTS = 10
 _TTFT, _TPOT = 1.3, 1.12
-_CARE = 1.05  # beyond a measured tail: it is followed slowly
+_CARE = 1.05  # margin beyond a measured tail, which is followed slowly
 
 
 def calibrated_spread(known: Spread, own: Calibration) -> Spread:
-    """What is left of a spread after measurements: the tails that were measured, else no more than is usual by then."""
+    """What remains of a spread after measurements: the measured tails, else at most what is usual at that point."""
     ttft = min(known.ttft, _TTFT) if own.prompt_points >= ENOUGH_POINTS else known.ttft
     tpot = min(known.tpot, _TPOT) if own.points >= ENOUGH_POINTS else known.tpot
     return replace(known, ttft=_measured(own.ttft_tail, ttft), tpot=_measured(own.tpot_tail, tpot))

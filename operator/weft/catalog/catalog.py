@@ -1,4 +1,4 @@
-"""The catalog: accelerators, models and engines as frozen values. Read once from this package's own YAML files."""
+"""The catalog: accelerators, models and engines as frozen values, read once from this package's YAML files."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ _VERSION = re.compile(r"^v?([0-9]{1,4})\.([0-9]{1,4})(\.[0-9A-Za-z.+-]{1,40})?$"
 class EngineFacts:
     """One engine: default version, known (major, minor) range, images by vendor, its router's image and its limits.
 
-    `sidecar_image` is what takes requests from a Gateway to both halves of a split, empty where nothing does.
+    `sidecar_image` forwards requests from a Gateway to both halves of a split, empty if there is none.
 
-    The `automatic` ones are chosen from where a pool names none.
+    The `automatic` engines are the candidates if a pool names none.
     """
 
     name: EngineName
@@ -55,7 +55,7 @@ class EngineFacts:
 
 @dataclass(frozen=True)
 class KnownModel:
-    """A model by its names; `parameters` is the published count. `read` makes its architecture, once it is wanted."""
+    """A model by its names; `parameters` is the published count. `read` builds its architecture on demand."""
 
     model_id: str
     aliases: tuple[str, ...]
@@ -64,23 +64,23 @@ class KnownModel:
 
     @cached_property
     def architecture(self) -> Architecture:
-        """What the performance model needs of it."""
+        """What the performance model needs of the model."""
         return self.read()
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """All that it is called, in lower case, with and without the organisation."""
+        """All names of the model, in lower case, with and without the organisation."""
         return frozenset(chain(*map(_with_and_without_organisation, (self.model_id, *self.aliases))))
 
     def spelt_out(self, name: str) -> str:
-        """One of its names as its publisher writes it, with the organisation that was left out."""
+        """A name of the model as its publisher writes it, with the organisation."""
         wanted = name.casefold()
         spellings = (self.model_id, *self.aliases)
         return next((each for each in spellings if wanted in _with_and_without_organisation(each)), self.model_id)
 
 
 def _with_and_without_organisation(name: str) -> tuple[str, str]:
-    """In lower case."""
+    """The name in lower case, with and without the organisation."""
     plain = name.casefold()
     return plain, plain.rpartition("/")[2]
 
@@ -100,27 +100,27 @@ class Catalog:
     reclaim_taints: dict[str, ReclaimTaint]
 
     def accelerator(self, name: str) -> Accelerator:
-        """The accelerator of a name, whatever its case; raises `Invalid` (NoAccelerator) with the names there are."""
+        """The accelerator with a name, in any case; raises `Invalid` (NoAccelerator) that lists the known names."""
         found = _accelerator_of_name(self, name)
         if found is not None:
             return found
         raise Invalid(Reason.NoAccelerator, f"accelerator {name!r:.60} {self._lacking_accelerator(name)}")
 
     def accelerator_of_product(self, label: str) -> Accelerator | None:
-        """The accelerator that a node label names; a `-SHARED` or `-MIG-...` ending does not matter here."""
+        """The accelerator of a node label; a `-SHARED` or `-MIG-...` suffix is ignored."""
         return _accelerator_of_product(self, label)
 
     def accelerator_of_machine(self, kind: str) -> Accelerator | None:
-        """The accelerator of a cloud's type of machine (`p5.48xlarge`)."""
+        """The accelerator of a cloud machine type (`p5.48xlarge`); None if unknown."""
         return _accelerator_of_machine(self, kind)
 
     def architecture(self, model_id: str) -> Architecture | None:
-        """A known model by its id or an alias, whatever its case; the organisation may be left out."""
+        """A known model by its id or an alias, in any case; the organisation may be left out. None if unknown."""
         known = self.known_model(model_id)
         return known.architecture if known is not None else None
 
     def known_model(self, model_id: str) -> KnownModel | None:
-        """The entry of such a name."""
+        """The catalog entry of a model name; None if unknown."""
         wanted = model_id.casefold()
         return next((model for model in self.models if wanted in model.names), None)
 
@@ -131,22 +131,22 @@ class Catalog:
         return f"is not in the catalog{perhaps(meant)}; it has {', '.join(each.name for each in self.accelerators)}"
 
     def unknown_model(self, model_id: str) -> str:
-        """The sentence about a model that no entry names, with those that it may have meant."""
+        """The sentence about a model that is not in the catalog, with similar names."""
         return f"model {model_id!r:.120} is not in the catalog{perhaps(_models_like(self, model_id))}"
 
     def engine(self, engine: EngineName) -> EngineFacts:
-        """Facts of an engine."""
+        """The facts of an engine."""
         return next(facts for facts in self.engines if facts.name is engine)
 
     @property
     def automatic(self) -> tuple[EngineName, ...]:
-        """The engines to choose from where a pool names none, the default one first."""
+        """The engines to choose from if a pool names none, the default one first."""
         return tuple(facts.name for facts in self.engines if facts.automatic)
 
     def release(self, engine: EngineName, version: str | None, vendor: str) -> EngineRelease:
         """An engine at a version (None: the default) with its image for a vendor's accelerators.
 
-        Raises `Invalid` (EngineUnsupported) for a version outside of the known range or a vendor without an image.
+        Raises `Invalid` (EngineUnsupported) for a version outside the known range or a vendor without an image.
         """
         facts = self.engine(engine)
         text = (version or facts.version).removeprefix("v")
@@ -157,7 +157,7 @@ class Catalog:
         return EngineRelease(engine, text, image.format(version=text))
 
     def precisions(self, accelerator: Accelerator, engine: EngineName) -> tuple[Precision, ...]:
-        """The precisions that an engine serves on an accelerator: its generation's that this part computes in."""
+        """The precisions that an engine serves on an accelerator: its generation's, if this chip computes in them."""
         computed = {precision for precision, _ in accelerator.flops}
         served = self.performance[engine].serves.get(accelerator.generation, ())
         return tuple(precision for precision in served if precision in computed)
@@ -167,7 +167,7 @@ class Catalog:
     ) -> Efficiency:
         """Coefficients for the performance model, of a release (a version or the month `YYYY-MM`; None: the present).
 
-        Raises `Invalid` (PrecisionUnsupported) for what is not served.
+        Raises `Invalid` (PrecisionUnsupported) for a precision that is not served.
         """
         if precision not in self.precisions(accelerator, engine):
             known = ", ".join(each.value for each in self.precisions(accelerator, engine)) or "nothing"
@@ -180,7 +180,7 @@ class Catalog:
     def spread(
         self, architecture: Architecture, shape: Shape, accelerator: Accelerator, release: str | None = None
     ) -> Spread:
-        """How far predictions of a replica are off, four times in five, with a release of its engine.
+        """How far predictions for a replica are off, in four of five cases, with a release of its engine.
 
         The release is a version or the month of a measurement; None: the default version.
         """
@@ -190,7 +190,7 @@ class Catalog:
     def offline_spread(
         self, architecture: Architecture, shape: Shape, accelerator: Accelerator, release: str | None = None
     ) -> Spread:
-        """The same where all requests come at once."""
+        """As `spread`, for requests that all arrive at once."""
         combination, version = _combination(shape, accelerator), release or self.engine(shape.engine).version
         return self.uncertainty.spread(architecture, combination, version, OFFLINE)
 
@@ -214,21 +214,21 @@ def _efficiency(
 
 @functools.lru_cache(maxsize=256)
 def _models_like(catalog: Catalog, model_id: str) -> tuple[str, ...]:
-    """Asked in every pass as long as a pool names a model that nobody knows."""
+    """Model names like this one; cached, as every pass asks while a pool names an unknown model."""
     full = [name for model in catalog.models for name in (model.model_id, *model.aliases)]
     return nearest(model_id, ((spelling, name) for name in full for spelling in (name, name.rpartition("/")[2])))
 
 
 @functools.lru_cache(maxsize=1024)
 def _accelerator_of_product(catalog: Catalog, label: str) -> Accelerator | None:
-    """Every node of a fabric asks in every pass, and there are few products."""
+    """The accelerator of a node label; cached, as every pass asks for every node and there are few products."""
     product = _SHARED_SUFFIX.sub("", label.strip()).casefold()
     return next((each for each in catalog.accelerators if _names(each, product)), None)
 
 
 @functools.lru_cache(maxsize=1024)
 def _accelerator_of_machine(catalog: Catalog, kind: str) -> Accelerator | None:
-    """Likewise; SageMaker HyperPod writes AWS' names with `ml.` before them."""
+    """The accelerator of a machine type, cached too; SageMaker HyperPod prefixes AWS' names with `ml.`."""
     machine = kind.casefold().removeprefix("ml.")
     return next((each for each in catalog.accelerators if _is_one_of(each.machines, machine)), None)
 

@@ -1,4 +1,4 @@
-"""How the weights of a checkpoint are stored, from `quantization_config` and `torch_dtype`."""
+"""The precision in which a checkpoint's weights are stored, from `quantization_config` and `torch_dtype`."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
 _DTYPES = {"bfloat16": Precision.BF16, "float16": Precision.BF16, "float32": Precision.FP32}
 _METHODS = {"fp8": Precision.FP8, "fbgemm_fp8": Precision.FP8, "mxfp4": Precision.MXFP4}
-# By `quant_algo`; W4A16 says that activations keep 16 bits, and the weights are the same.
+# By `quant_algo`; W4A16 has 16-bit activations, and the same weights.
 _MODELOPT = {"FP8": Precision.FP8, "NVFP4": Precision.NVFP4, "W4A16_NVFP4": Precision.NVFP4}
 _BY_LAYER = "MIXED_PRECISION"
 _SIDES = 2  # outputs and inputs of a block
 _PACKED = {4: Precision.INT4, 8: Precision.INT8}
-# By format, type and bits of the weights. INT4 has a scale for each group of 32 or more.
+# By format, type and bits of the weights. INT4 has a scale per group of 32 or more.
 _COMPRESSED = {
     ("float-quantized", "float", 8): Precision.FP8,
     ("naive-quantized", "float", 8): Precision.FP8,
@@ -30,9 +30,9 @@ _COMPRESSED = {
 
 
 def checkpoint_precision(outer: Fields, inner: Fields) -> Precision:
-    """Precision of the published weights; raises `Invalid` naming the method that is not understood.
+    """Precision of the published weights; raises `Invalid` naming the method if it is not understood.
 
-    `outer` is the whole config, `inner` its language model where that is nested. 16-bit floats are one precision here.
+    `outer` is the whole config, `inner` its language model if that is nested. 16-bit floats count as one precision.
     """
     quantized = outer.inner("quantization_config") or inner.inner("quantization_config")
     if quantized is not None:
@@ -47,7 +47,7 @@ def checkpoint_precision(outer: Fields, inner: Fields) -> Precision:
 
 
 def weight_block(outer: Fields, inner: Fields) -> int | None:
-    """Inputs that share one scale, where the published weights are 8-bit floats scaled in blocks; else None."""
+    """Inputs per scale, if the published weights are 8-bit floats scaled in blocks; else None."""
     quantized = outer.inner("quantization_config") or inner.inner("quantization_config")
     sides = quantized.items("weight_block_size") if quantized is not None else None
     if quantized is None or sides is None:
@@ -74,7 +74,7 @@ def _stored(fields: Fields, method: str) -> Precision | None:
         return _compressed(fields)
     if method in {"gptq", "awq"}:
         return _PACKED.get(fields.size("bits"))
-    # A `quant_algo` beside another method than its own says that some layers are stored in another way.
+    # A `quant_algo` beside another method than its own means that some layers are stored in another way.
     return _METHODS.get(method) if fields.raw("quant_algo") is None else None
 
 
@@ -88,7 +88,7 @@ def _modelopt(fields: Fields) -> Precision:
 
 
 def _of_most_weights(fields: Fields) -> Precision:
-    """Of a table of layers, the algorithm of routed experts, or else of feed-forward blocks: most of the weights."""
+    """The algorithm of most weights in a table of layers: of routed experts, else of feed-forward blocks."""
     table = fields.inner("quantized_layers")
     if table is None:
         fields.refuse(f"quantization_config.quantized_layers is missing, which quant_algo {_BY_LAYER} needs")
@@ -107,7 +107,7 @@ def _algorithm(table: Fields, name: str) -> str:
 
 
 def _compressed(fields: Fields) -> Precision | None:
-    """All groups must store weights alike."""
+    """The precision of a compressed checkpoint; None unless all groups store weights alike."""
     groups = fields.inner("config_groups")
     stored_as = fields.text("format")
     found = {_group(groups, name, stored_as) for name in groups.values} if groups is not None else set()
@@ -115,7 +115,7 @@ def _compressed(fields: Fields) -> Precision | None:
 
 
 def _group(groups: Fields, name: str, stored_as: str | None) -> Precision | None:
-    """One group, which may state a format of its own."""
+    """The precision of one group, which may state a format of its own."""
     group = groups.inner(name)
     weights = group.inner("weights") if group is not None else None
     if group is None or weights is None:

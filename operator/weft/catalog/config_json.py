@@ -1,8 +1,8 @@
-"""Reading a Hugging Face `config.json` into an `Architecture`: strictly, and never by guessing.
+"""Read a Hugging Face `config.json` into an `Architecture`: strictly, and never by guessing.
 
-A field that the published files of a family leave out has the default of its class in `transformers`; those are written
-in `families`. Anything else that is missing, and anything that changes the arithmetic and is not understood, is refused
-by name.
+A field that the published files of a family leave out has the default of its class in `transformers`; those defaults
+are in `families`. Anything else that is missing, and anything that changes the arithmetic and is not understood, is
+refused by name.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from weft.domain.hardware import Precision
     from weft.domain.model import FeedForward, Mixer
 
-# Parts that add work or memory to every token and that no family here accounts for: zero or absent is understood.
+# Parts that add work or memory to every token and that no family here models: zero or absent is accepted.
 _UNSUPPORTED_PARTS = ("hidden_size_per_layer_input", "num_kv_shared_layers", "cross_attention_layers", "hc_mult")
 
 
 def architecture_from_config(model_id: str, config_json: str) -> Architecture:
     """What the performance model needs of a model.
 
-    Raises `Invalid` (ArchitectureUnsupported) that names the architecture or the field it stumbled over.
+    Raises `Invalid` (ArchitectureUnsupported) that names the unsupported architecture or field.
     """
     outer = parse_object(model_id, config_json)
     name = _architecture_name(outer)
@@ -75,5 +75,5 @@ def _build(family: Family, fields: Fields, outer: Fields, precision: Precision) 
 
 
 def _blocks(layers: list[tuple[Mixer | None, FeedForward | None]]) -> tuple[Block, ...]:
-    """Layers that are alike, counted, in the order of their first."""
+    """Equal layers as blocks with counts, in the order of their first layer."""
     return tuple(Block(count, mixer, feed_forward) for (mixer, feed_forward), count in Counter(layers).items())

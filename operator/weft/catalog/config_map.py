@@ -1,4 +1,4 @@
-"""A model's config.json that shall come out of a ConfigMap, and has not."""
+"""A model's config.json that should come from a ConfigMap, but is not there."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ USUAL_KEY = "config.json"
 
 
 def missing_config(model: ModelSpec) -> Explanation | None:
-    """What to create when the ConfigMap that the model names, or the key in it, was not found; else None.
+    """What to create if the ConfigMap that the model names, or the key in it, was not found; else None.
 
-    The catalog's entry never stands in for it: whoever names a config does not mean another one.
+    The catalog's entry is no substitute: whoever names a config does not mean another one.
     """
     if model.config_map is None or model.config_json is not None:
         return None

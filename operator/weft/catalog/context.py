@@ -1,6 +1,6 @@
-"""How long a sequence may be, as engines derive it: the positions of the config, stretched where it says so.
+"""The longest sequence of a model, as engines derive it: the config's positions, extended if it says so.
 
-Formula: vLLM's check of `--max-model-len`. YaRN counts its stretch in `max_position_embeddings` or, in older releases,
+Formula: vLLM's check of `--max-model-len`. YaRN includes its factor in `max_position_embeddings` or, in older releases,
 multiplies the original length: the longer of both is taken, so that nothing is refused that one of them serves.
 """
 
@@ -21,7 +21,7 @@ _COUNTED_BY_FAMILY = {"gemma3"}
 
 
 def longest_context(fields: Fields, family: str) -> int:
-    """Tokens of a sequence, prompt and answer together."""
+    """The most tokens of a sequence, prompt and answer together."""
     stated = fields.size("max_position_embeddings")
     stretched = [] if family in _COUNTED_BY_FAMILY else [_stretched(stated, each) for each in _rotations(fields)]
     served = _number(fields.raw("model_max_length"))  # which some configs state beside the positions
@@ -46,7 +46,7 @@ def _stretched(stated: int, rotation: dict[str, Any]) -> int:
 
 
 def _number(value: object) -> float:
-    """One of at least 1; 0 for anything else."""
+    """The value if it is a number of at least 1, else 0."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return 0
     return value if 1 <= value <= LARGEST else 0

@@ -1,4 +1,4 @@
-"""What drafts the tokens of speculative decoding, as an architecture of its own."""
+"""The drafter of speculative decoding, as an architecture of its own."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from weft.domain.hardware import Precision
     from weft.domain.model import Architecture, FeedForward, Mixer
 
-# A published EAGLE-3 layer is Llama's, whatever the model's own attention is.
+# A published EAGLE-3 layer is Llama's, whatever attention the model has.
 _LLAMA_HEAD_DIM = 128
 _LLAMA_KV_HEADS = 8
 
 
 class Drafter(StrEnum):
-    """What drafts."""
+    """What drafts the tokens."""
 
     Nothing = "Nothing"
     Layer = "Layer"
@@ -39,25 +39,25 @@ class DraftingMethod:
 
 
 def drafting_layer(architecture: Architecture) -> Architecture:
-    """One more layer like the model's last ones, on the model's own embeddings and head (MTP)."""
+    """One more layer like the model's last one, with the model's own embeddings and head (MTP)."""
     return replace(architecture, blocks=(Block(1, _last_attention(architecture), _last_feed_forward(architecture)),))
 
 
 def dense_drafting_layer(architecture: Architecture, vocabulary: int | None) -> Architecture:
-    """One layer of grouped attention and as many dense parameters as a token meets, with a head (EAGLE-3)."""
+    """One layer of grouped attention, with as many dense parameters as a token activates, and a head (EAGLE-3)."""
     block = Block(1, _grouped(_last_attention(architecture)), _dense(_last_feed_forward(architecture)))
     size = min(vocabulary or architecture.vocabulary, architecture.vocabulary)
     return replace(architecture, blocks=(block,), vocabulary=size, tied_embeddings=True)
 
 
 def drafting_part(architecture: Architecture, part: float) -> Architecture:
-    """A model with a part of each kind of layer, at least one: what an unknown draft model is taken for."""
+    """The model with a fraction of the layers of each kind, at least one: the assumption for an unknown draft model."""
     blocks = tuple(replace(block, count=math.ceil(block.count * part)) for block in architecture.blocks)
     return replace(architecture, blocks=blocks)
 
 
 def _last_attention(architecture: Architecture) -> Mixer | None:
-    """A drafting layer has attention even in models that mix it with recurrences."""
+    """The last attention of the model: a drafting layer has attention even if the model mixes it with recurrences."""
     mixers = [block.mixer for block in architecture.blocks if block.mixer is not None]
     attention = [mixer for mixer in mixers if isinstance(mixer, GroupedAttention | LatentAttention)]
     return (attention or mixers or [None])[-1]

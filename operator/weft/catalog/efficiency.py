@@ -1,8 +1,8 @@
-"""How close an engine comes to an accelerator's data sheet: coefficients that formulas take and never hold.
+"""How close an engine comes to an accelerator's data sheet: the coefficients of the performance model's formulas.
 
 Few of them are measured for each combination of accelerator, engine and precision. So a coefficient is a base value
-times a factor per property (the generation of the GPU, the engine, both with the precision, ...): a combination that
-nobody has measured inherits the base and the factors of the properties that it shares with measured ones.
+times a factor per property (the GPU generation, the engine, both with the precision, ...): a combination that was
+never measured inherits the base and the factors of the properties that it shares with measured ones.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Coefficient:
     factors: dict[str, dict[str, float]]
 
     def at(self, properties: dict[str, str]) -> float:
-        """The value for a combination; a property that nobody has measured changes nothing."""
+        """The value for a combination; a property that was never measured has factor 1."""
         value = self.base
         for name, known in self.factors.items():
             value *= known.get(properties[name], 1.0)
@@ -64,7 +64,7 @@ class Coefficient:
 
 
 def properties(generation: str, engine: str, precision: str, *, early: bool) -> dict[str, str]:
-    """What factors may depend on. `early` releases of an engine are those before its present architecture settled."""
+    """The properties that factors may depend on. `early` releases precede the engine's present architecture."""
     return {
         "generation": generation,
         "engine": engine,

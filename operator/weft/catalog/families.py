@@ -1,4 +1,4 @@
-"""Architecture classes that are understood, and how the `config.json` of each is read.
+"""The supported architecture classes, and how the `config.json` of each is read.
 
 `defaults` are the class defaults of `transformers` for fields that published files of the family leave out.
 """
@@ -26,7 +26,7 @@ _WINDOW_IF_SET = mixers.windowed(mixers.all_if_set)
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """How the layers of one kind of model are read: each as mixer and feed-forward block."""
+    """How the layers of one family of models are read: each as a mixer and a feed-forward block."""
 
     name: str
     layers: Callable[[Fields], list[Layer]]
@@ -38,7 +38,7 @@ def _regular(
     mixer: Callable[[Fields, int], list[Mixer | None]] = mixers.everywhere,
     feed_forward: Callable[[Fields, int], list[FeedForward | None]] = feed_forwards.dense,
 ) -> Callable[[Fields], list[Layer]]:
-    """Layers with both halves."""
+    """A reader of layers that have both a mixer and a feed-forward block."""
 
     def read(fields: Fields) -> list[Layer]:
         layers = fields.size("num_hidden_layers")

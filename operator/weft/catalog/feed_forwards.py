@@ -1,4 +1,4 @@
-"""Feed-forward blocks of each layer, as the families write them: one per layer, None where it has none."""
+"""Feed-forward blocks of each layer, as the families write them: one per layer, None if it has none."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def dense(fields: Fields, layers: int) -> FeedForwards:
 
 
 def possible(fields: Fields, experts: Experts) -> Experts:
-    """The same experts, unless a token asks for more of them than there are."""
+    """The same experts; refuses more experts per token than there are."""
     if experts.per_token > experts.count:
         fields.refuse(f"num_experts_per_tok {experts.per_token} is more than all {experts.count} experts")
     return experts
@@ -37,7 +37,7 @@ def local_experts(fields: Fields, layers: int) -> FeedForwards:
 
 
 def _layer_numbers(fields: Fields, name: str) -> set[int] | None:
-    """Layers that a list counts from 0; None where it is not written."""
+    """Layer numbers in a list, from 0; None if the field is absent."""
     numbers = fields.items(name)
     if numbers is None:
         return None
@@ -67,7 +67,7 @@ def all_but_the_first_have_experts(fields: Fields, layers: int) -> FeedForwards:
 
 
 def _sparse_layers(fields: Fields, layers: int) -> list[bool]:
-    """What `mlp_layer_types` says of each layer, where it is written (GLM 5.2)."""
+    """Which layers have experts: by `mlp_layer_types` if present (GLM 5.2), else as DeepSeek counts."""
     kinds = fields.items("mlp_layer_types")
     if kinds is None:
         first, step = fields.count("first_k_dense_replace"), fields.size("moe_layer_freq", default=1)
@@ -90,7 +90,7 @@ def interleaved_experts(fields: Fields, layers: int) -> FeedForwards:
 
 
 def experts_beside_dense(fields: Fields, layers: int) -> FeedForwards:
-    """Gemma 4: where `enable_moe_block`, experts beside the dense block of the same layer."""
+    """Gemma 4: with `enable_moe_block`, experts beside the dense block of the same layer."""
     width = fields.size("intermediate_size")
     if not fields.flag("enable_moe_block", default=False):
         return [Dense(width)] * layers

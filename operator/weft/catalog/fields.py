@@ -1,4 +1,4 @@
-"""Strict reading of JSON objects that strangers wrote: every value is checked, every complaint names its field."""
+"""Strict reading of untrusted JSON objects: every value is checked, every complaint names its field."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any, NoReturn
 from weft.domain.errors import Invalid
 from weft.domain.reasons import Reason
 
-LARGEST = 1 << 40  # far beyond any size in a config.json, and small enough that products stay exact floats
+LARGEST = 1 << 40  # far beyond any size in a config.json, and small enough that products are exact floats
 LONGEST_LIST = 10_000
 _ABSENT = object()
 
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """One JSON object and where it was found; `fallback` answers for what it lacks (defaults of the class)."""
+    """One JSON object and its path; `fallback` has the defaults of the class for what it lacks."""
 
     model_id: str
     values: dict[str, Any]
@@ -24,30 +24,30 @@ class Fields:
     path: str = ""
 
     def refuse(self, sentence: str) -> NoReturn:
-        """Raise `Invalid` for this config.json."""
+        """Raise `Invalid` (ArchitectureUnsupported) for this config.json."""
         raise Invalid(Reason.ArchitectureUnsupported, f"config.json of {self.model_id}: {sentence}")
 
     def raw(self, name: str) -> Any:  # noqa: ANN401 - whatever JSON holds
-        """A value as it stands, or the default of the architecture's class, or None."""
+        """A value as it stands, else the default of the architecture's class, else None."""
         value = self.values.get(name, _ABSENT)
         return self.fallback.get(name) if value is _ABSENT else value
 
     def size(self, name: str, default: int | None = None) -> int:
-        """A required whole number above zero; `default` is for what the architecture derives from other fields."""
+        """A whole number above zero; `default` is what other fields imply; without it the field is required."""
         value = self.raw(name)
         if value is None and default is not None:
             return default
         return self._whole(name, value, least=1)
 
     def count(self, name: str, default: int | None = None) -> int:
-        """A whole number of zero or more."""
+        """A whole number of zero or more; required without a `default`."""
         value = self.raw(name)
         if value is None and default is not None:
             return default
         return self._whole(name, value, least=0)
 
     def flag(self, name: str, *, default: bool) -> bool:
-        """A boolean."""
+        """A boolean, or `default` if it is absent."""
         value = self.raw(name)
         if value is None:
             return default
@@ -56,14 +56,14 @@ class Fields:
         return value
 
     def text(self, name: str) -> str | None:
-        """A string, or None where it is absent."""
+        """A string, or None if it is absent."""
         value = self.raw(name)
         if value is not None and not isinstance(value, str):
             self.refuse(f"{self.path}{name} must be a string, not {_shown(value)}")
         return value
 
     def items(self, name: str) -> list[Any] | None:
-        """A list, or None where it is absent."""
+        """A list, or None if it is absent."""
         value = self.raw(name)
         if value is not None and (not isinstance(value, list) or len(value) > LONGEST_LIST):
             self.refuse(f"{self.path}{name} must be a list, not {_shown(value)}")
@@ -79,11 +79,11 @@ class Fields:
         return float(value)
 
     def objects(self, name: str) -> list[Fields]:
-        """A list of objects; empty where it is absent."""
+        """A list of objects; empty if it is absent."""
         return [self._object(f"{name}[{index}]", each) for index, each in enumerate(self.items(name) or [])]
 
     def inner(self, name: str) -> Fields | None:
-        """A nested object, or None where it is absent."""
+        """A nested object, or None if it is absent."""
         value = self.raw(name)
         return None if value is None else self._object(name, value)
 
@@ -116,5 +116,5 @@ def parse_object(model_id: str, text: str) -> Fields:
 
 
 def _shown(value: object) -> str:
-    """A stranger's value, short enough for a condition."""
+    """An untrusted value, short enough for a condition."""
     return f"{value!r:.60}"

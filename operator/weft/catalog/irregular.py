@@ -1,4 +1,4 @@
-"""Models whose layers are written one by one: Nemotron-H's pattern of single halves, blocks of a pruned Llama."""
+"""Models whose layers are listed one by one: Nemotron-H's pattern of single halves, and pruned Llamas."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _MAMBA, _ATTENTION, _MLP, _MOE = "M", "*", "-", "E"
 _SYMBOLS = {"mamba": _MAMBA, "attention": _ATTENTION, "mlp": _MLP, "moe": _MOE}
-_MULTIPLE = 256  # DeciLM rounds the width of a feed-forward block up to this
+_MULTIPLE = 256  # DeciLM rounds the width of a feed-forward block up to a multiple of this
 
 
 def single_halves(fields: Fields) -> list[Layer]:
@@ -37,7 +37,7 @@ def single_halves(fields: Fields) -> list[Layer]:
 
 
 def _check_length(fields: Fields, layers: int) -> None:
-    """Where `num_hidden_layers` is written too, it must agree."""
+    """Check that `num_hidden_layers` agrees, if it is present."""
     stated = fields.size("num_hidden_layers", default=layers)
     if stated != layers:
         fields.refuse(f"num_hidden_layers is {stated}, and {layers} layers are described")
@@ -57,7 +57,7 @@ def _pattern(fields: Fields) -> str:
 
 
 def _ungated_experts(fields: Fields) -> Experts:
-    """Squared ReLU needs no gate; with `moe_latent_size` routed experts work on a projection of the hidden state."""
+    """Experts without a gate (squared ReLU); with `moe_latent_size` they work on a projection of the hidden state."""
     experts = Experts(
         count=fields.size("n_routed_experts"),
         per_token=fields.size("num_experts_per_tok"),
@@ -70,7 +70,7 @@ def _ungated_experts(fields: Fields) -> Experts:
 
 
 def pruned_blocks(fields: Fields) -> list[Layer]:
-    """Llama-Nemotron (DeciLM): `block_configs` says of each layer how many KV heads it has and how wide it is."""
+    """Llama-Nemotron (DeciLM): `block_configs` has the KV heads and the width of each layer."""
     blocks = fields.objects("block_configs")
     if not blocks:
         fields.refuse("block_configs is missing")
@@ -99,7 +99,7 @@ def _dense(block: Fields, hidden: int) -> Dense | None:
 
 
 def _half(block: Fields, name: str) -> Fields | None:
-    """A half of a block, None where it is left out; halves replaced by something else are refused."""
+    """One half of a block, None if it is left out; refuses halves that are replaced by something else."""
     half = block.inner(name)
     if half is None:
         block.refuse(f"{name} is missing in a block")

@@ -1,4 +1,4 @@
-"""What an engine can do in which of its releases: facts of `engines.yaml` that shapes are checked against."""
+"""What each release of an engine can do: facts of `engines.yaml` that shapes are checked against."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ _VERSION = re.compile(r"^v?(\d{1,6}(?:\.\d{1,6}){1,5})")
 
 @dataclass(frozen=True, slots=True)
 class Releases:
-    """Versions of an engine from `since` on; None: all of them."""
+    """The versions of an engine from `since` on; None: all of them."""
 
     since: str | None = None
 
     def include(self, version: str) -> bool:
-        """Whether a version is one of them; what cannot be read is a recent build, and is."""
+        """Whether a version is included; one that cannot be parsed counts as a recent build, and is."""
         found, least = numbers(version), numbers(self.since or "")
         return found is None or least is None or found >= least
 
     def __str__(self) -> str:
-        """As a sentence says what is allowed."""
+        """The releases in words, as for what is allowed."""
         return f"{self.since} or later" if self.since else "any version"
 
 
 @dataclass(frozen=True, slots=True)
 class EngineLimits:
-    """Each is what the releases named can do; the generations are those whose GPUs have kernels for it.
+    """The releases with each ability; `sparse_attention` are the GPU generations with kernels for it.
 
-    `streams` are the schemes of object stores that it reads weights from, `drafting` the methods that older releases
-    lack, `efa` and `nvlink` are None where it moves no KV over Amazon's EFA, or over NVLink between nodes, `kv_disk` is
-    None where it keeps none within a size on disks.
+    `streams` are the object store schemes that it reads weights from, `drafting` the methods that older releases lack.
+    `efa` and `nvlink` are None if it moves no KV over Amazon's EFA, or over NVLink between nodes, `kv_disk` is None if
+    it keeps no KV of limited size on disks.
     """
 
     group_over_pods: Releases
@@ -48,15 +48,15 @@ class EngineLimits:
     drafting: tuple[tuple[str, Releases], ...]
 
     def serving(self, precision: Precision) -> Releases:
-        """Releases that serve a precision at all."""
+        """The releases that serve a precision."""
         return dict(self.precisions).get(precision, Releases())
 
     def drafting_by(self, method: str) -> Releases:
-        """Releases that draft tokens by a method."""
+        """The releases that support a drafting method."""
         return dict(self.drafting).get(method, Releases())
 
 
 def numbers(version: str) -> tuple[int, ...] | None:
-    """Those that a version begins with: 0.5.6 of `v0.5.6.post2`."""
+    """The leading numbers of a version: 0.5.6 of `v0.5.6.post2`; None without any."""
     found = _VERSION.match(version)
     return tuple(map(int, found[1].split("."))) if found else None

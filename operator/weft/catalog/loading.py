@@ -1,4 +1,4 @@
-"""The package's YAML files as a `Catalog`. They are ours: a mistake in them is a bug, and the tests load them all."""
+"""Load the package's YAML files as a `Catalog`. They are ours: a mistake in them is a bug, and tests load them all."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def load() -> Catalog:
 
 
 def read_yaml(text: str) -> dict[str, Any]:
-    """A document of this package, whose top is a mapping."""
+    """Parse a document of this package, whose top level is a mapping."""
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml, where PyYAML was built with it
     loaded: dict[str, Any] = yaml.load(text, Loader=loader)  # noqa: S506 - both are safe loaders
     return loaded
@@ -82,7 +82,7 @@ def _accelerator(name: str, facts: dict[str, Any]) -> Accelerator:
 
 
 def _model(text: str) -> KnownModel:
-    """Only the names are read now: a process wants few of the architectures, and they are most of the text."""
+    """A model of which only the names are parsed now: few architectures are needed, and they are most of the text."""
     facts = read_yaml(text.partition("\nconfig:")[0])
     read = functools.partial(_architecture, text)
     return KnownModel(facts["id"], tuple(facts["aliases"]), facts["parameters"], read)
@@ -123,7 +123,7 @@ def _limits(facts: dict[str, Any]) -> EngineLimits:
 
 
 def _releases(facts: dict[str, str] | None) -> Releases | None:
-    """None where no release can."""
+    """The releases with an ability; None if no release has it."""
     return None if facts is None else Releases(**facts)
 
 
@@ -159,7 +159,7 @@ def _uncertainty(facts: dict[str, Any]) -> Uncertainty:
 
 
 def _spread(facts: dict[str, list[float]]) -> Spread:
-    """Each a pair: below and above."""
+    """A spread from pairs of (factor below, factor above)."""
     below, above = ({name: pair[side] for name, pair in facts.items()} for side in (0, 1))
     return Spread(**above, **{f"{name}_below": factor for name, factor in below.items()})
 

@@ -1,4 +1,4 @@
-"""Attention and recurrences of each layer, as the families write them: one mixer per layer, None where it has none."""
+"""Attention and recurrences of each layer, as the families write them: one mixer per layer, None if it has none."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _STATE_SPACE_GATES = 1  # the time step
 
 
 def layer_kinds(fields: Fields, layers: int, known: tuple[str, ...]) -> list[str] | None:
-    """`layer_types`, checked; None where it is not written."""
+    """The checked `layer_types`; None if absent."""
     kinds = fields.items("layer_types")
     if kinds is None:
         return None
@@ -35,7 +35,7 @@ def layer_kinds(fields: Fields, layers: int, known: tuple[str, ...]) -> list[str
 
 
 def grouped(fields: Fields) -> GroupedAttention:
-    """The attention that the plain fields describe, without a window."""
+    """Grouped attention from the usual fields, without a window."""
     hidden, heads = fields.size("hidden_size"), fields.size("num_attention_heads")
     kv_heads = fields.size("num_key_value_heads", default=heads)
     if heads % kv_heads:
@@ -62,7 +62,7 @@ def everywhere(fields: Fields, layers: int) -> Mixers:
 
 
 def windowed(rule: Callable[[Fields, int], list[bool]]) -> Callable[[Fields, int], Mixers]:
-    """Full attention, and a sliding window in the layers that `layer_types` names or else the family's rule."""
+    """Full attention, with a sliding window in the layers that `layer_types` or else the family's rule says."""
 
     def read(fields: Fields, layers: int) -> Mixers:
         kinds = layer_kinds(fields, layers, (_FULL, _SLIDING))
@@ -75,7 +75,7 @@ def windowed(rule: Callable[[Fields, int], list[bool]]) -> Callable[[Fields, int
 
 
 def all_if_set(fields: Fields, layers: int) -> list[bool]:
-    """Every layer, if there is a window at all (Mistral)."""
+    """Mistral: every layer, if there is a window at all."""
     return [fields.raw("sliding_window") is not None] * layers
 
 
@@ -88,25 +88,25 @@ def from_a_layer_on_if_switched_on(fields: Fields, layers: int) -> list[bool]:
 
 
 def every_second(_fields: Fields, layers: int) -> list[bool]:
-    """The first layer, the third, ... (Gemma 2, gpt-oss)."""
+    """Gemma 2, gpt-oss: the first layer, the third, and so on."""
     return [layer % 2 == 0 for layer in range(layers)]
 
 
 def all_but_every_nth(fields: Fields, layers: int) -> list[bool]:
-    """Gemma 3: one full layer in `sliding_window_pattern`."""
+    """Gemma 3: all layers but one in `sliding_window_pattern`."""
     pattern = fields.size("sliding_window_pattern")
     return [(layer + 1) % pattern != 0 for layer in range(layers)]
 
 
 def chunked(fields: Fields, layers: int) -> Mixers:
-    """Llama 4: layers with rotary positions look at their own chunk only, every fourth has none and looks at all."""
+    """Llama 4: layers with rotary positions attend to their own chunk, every fourth has none and attends to all."""
     full = grouped(fields)
     chunk = fields.raw("attention_chunk_size")
     near = replace(full, window_tokens=fields.size("attention_chunk_size")) if chunk is not None else full
     kinds = layer_kinds(fields, layers, (_FULL, _CHUNKED))
     if kinds is not None:
         return [near if kind == _CHUNKED else full for kind in kinds]
-    rotary = fields.items("no_rope_layers")  # 1 where positions are rotary, whatever the name says
+    rotary = fields.items("no_rope_layers")  # 1 means rotary positions, whatever the name says
     if rotary is None or not rotary:
         step = fields.size("no_rope_layer_interval", default=4)
         return [full if (layer + 1) % step == 0 else near for layer in range(layers)]
@@ -116,7 +116,7 @@ def chunked(fields: Fields, layers: int) -> Mixers:
 
 
 def global_and_local(fields: Fields, layers: int) -> Mixers:
-    """Gemma 4: full layers have heads of their own size, and may make keys and values with one projection."""
+    """Gemma 4: full layers have heads of another size, and may use one projection for keys and values."""
     kinds = layer_kinds(fields, layers, (_FULL, _SLIDING))
     if kinds is None:
         fields.refuse("layer_types is missing")
@@ -137,7 +137,7 @@ def global_and_local(fields: Fields, layers: int) -> Mixers:
 
 
 def latent(fields: Fields, layers: int) -> Mixers:
-    """DeepSeek's compressed keys and values; with an `index_topk`, a selector of tokens in front."""
+    """DeepSeek's compressed keys and values; with an `index_topk`, a selector of tokens before them."""
     mixer = LatentAttention(
         heads=fields.size("num_attention_heads"),
         query_rank=fields.count("q_lora_rank", default=0),  # null: queries are not compressed (DeepSeek-V2-Lite)
@@ -158,7 +158,7 @@ def _selector(fields: Fields) -> TokenSelector:
 
 
 def _with_shared_selectors(fields: Fields, mixer: LatentAttention, owners: list[object], layers: int) -> Mixers:
-    """GLM 5.3: `shared` layers look at what the selector before them has picked; they have none to compute or keep."""
+    """GLM 5.3: `shared` layers reuse what the previous selector picked; they have none to compute or keep."""
     if len(owners) != layers or any(each not in ("full", "shared") for each in owners):
         fields.refuse(f"indexer_types must hold full or shared for each of {layers} layers")
     chosen = mixer.selector

@@ -1,4 +1,4 @@
-"""What a name that nobody knows may have meant."""
+"""Suggestions for an unknown name."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_ALIKE = 0.7  # of 1: two letters of ten wrong, but not another name of the same length
+_ALIKE = 0.7  # similarity: two letters of ten wrong, but not another name of the same length
 _MOST = 3
-_TELLING, _LONGEST = 3, 128  # characters that a beginning takes to mean anything, and that are compared at most
+_TELLING, _LONGEST = 3, 128  # the least characters of a meaningful prefix, and the most that are compared
 
 
 def nearest(name: str, known: Iterable[tuple[str, str]]) -> tuple[str, ...]:
-    """Names that continue this one, the shortest first, and then those most like it.
+    """Names that start with this one, the shortest first, and then the most similar ones.
 
     `known` pairs each spelling with the name to show for it.
     """
@@ -25,6 +25,6 @@ def nearest(name: str, known: Iterable[tuple[str, str]]) -> tuple[str, ...]:
 
 
 def perhaps(names: Iterable[str]) -> str:
-    """The part of a sentence that offers them; nothing where there is none."""
+    """The end of a sentence that suggests `names`; empty without any."""
     meant = " or ".join(names)
     return f", perhaps {meant}" if meant else ""

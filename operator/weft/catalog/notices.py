@@ -1,4 +1,4 @@
-"""What is known of notices that a node goes away: who gives them, and how long the node is still there."""
+"""Facts about notices of node termination: who gives them, and how long the node stays."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ReclaimTaint:
-    """A taint of a node that goes away, `notices.yaml` with its sources.
+    """A taint of a node that is going away, from `notices.yaml`, which has the sources.
 
-    `seconds` from the notice to the end, on nodes with one of the labels `where` it is `spot`; None: nobody knows.
-    `value_is_its_time` says that the taint's value tells when it was set, in epoch seconds.
+    `seconds` from the notice to the end; `spot` instead on nodes with one of the labels in `where`. None: unknown.
+    With `value_is_its_time` the taint's value is when it was set, in epoch seconds.
     """
 
     who: str
@@ -24,6 +24,6 @@ class ReclaimTaint:
     value_is_its_time: bool = False
 
     def seconds_on(self, labels: Mapping[str, str]) -> float | None:
-        """Seconds of notice on a node with these labels, None where nobody says."""
+        """Seconds of notice on a node with these labels, None if unknown."""
         is_spot = any(labels.get(key) == value for key, value in self.where)
         return self.spot if is_spot else self.seconds

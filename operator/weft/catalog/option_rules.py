@@ -1,4 +1,4 @@
-"""What an engine's options take and need, in which of its releases."""
+"""What an engine's options accept and require, by release."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Need(StrEnum):
-    """What a shape has to have."""
+    """What a shape must have."""
 
     Experts = "Experts"
     Ranks = "Ranks"
@@ -45,19 +45,19 @@ class OptionRule:
 
 
 def as_written(option: str) -> str:
-    """`--set key` of `--set.key`."""
+    """`--set key` for `--set.key`."""
     return option.replace("--set.", "--set ", 1)
 
 
 @functools.lru_cache(maxsize=256)
 def option_rules(engine: EngineName, version: str) -> tuple[OptionRule, ...]:
-    """Rules of a release; none of an engine that nobody read. A version that cannot be read is a recent build."""
+    """Rules of a release; empty for an engine without rules. A version that cannot be parsed is a recent build."""
     rows, release = _table().get(engine.value, ()), numbers(version)
     return tuple(_rule(row) for row in rows if _covers(row, release))
 
 
 def allowed_values(engine: EngineName, version: str, option: str) -> tuple[str, ...]:
-    """The values of an option; none where it takes anything."""
+    """The values that an option accepts; empty if it accepts any."""
     return next((rule.values for rule in option_rules(engine, version) if rule.option == option and rule.values), ())
 
 

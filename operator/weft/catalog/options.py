@@ -1,4 +1,4 @@
-"""Which options the command line of an engine has in which of its releases."""
+"""Which options the command line of an engine has, by release."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ Release = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EngineOptions:
-    """Options by release: those of `by_release[n]` are what `releases[n]` takes, oldest first. Hashed by identity."""
+    """Options by release: `by_release[n]` are those of `releases[n]`, oldest first. Hashed by identity."""
 
     releases: tuple[Release, ...]
     by_release: tuple[frozenset[str], ...]
 
     def of(self, version: str) -> frozenset[str] | None:
-        """What a version takes; of one between two that were read, what either takes. None where nobody looked.
+        """Options of a version; between two known releases, those of either. None if unknown.
 
-        A version later than all of them is taken for the latest; one that cannot be read is a build of somebody's own.
+        A version later than all known ones counts as the latest; one that cannot be parsed is a custom build.
         """
         release = numbers(version)
         if release is None or not self.releases or release < self.releases[0]:
@@ -33,7 +33,7 @@ class EngineOptions:
         return self.by_release[before] | self.by_release[after]
 
     def elsewhere(self, option: str, version: str) -> str | None:
-        """What to say of an option that a version lacks and others have; None where none has it."""
+        """How other releases have an option that a version lacks, in words; None if none has it."""
         release = numbers(version) or ()
         having = [each for each, taken in zip(self.releases, self.by_release, strict=True) if option in taken]
         if not having:
@@ -47,7 +47,7 @@ def _text(release: Release) -> str:
 
 @functools.cache
 def engine_options(file: str) -> EngineOptions:
-    """The options in one of this package's files, such as `vllm_options.yaml`. Read once per process."""
+    """The options in a file of this package, such as `vllm_options.yaml`. Read once per process."""
     table = read_yaml(resources.files("weft.catalog").joinpath(file).read_text(encoding="utf-8"))
     releases = tuple(tuple(map(int, text.split("."))) for text in table["releases"])
     taken: list[set[str]] = [set() for _ in releases]

@@ -1,4 +1,4 @@
-"""How many parameters a layer has, by how a tensor group splits them; memory and FLOPs are both built on these counts.
+"""Parameter counts per layer, by how tensor parallelism splits them; memory and FLOPs are built on these.
 
 Norms and biases are left out: they are far below a thousandth of any model.
 """
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class MixerParameters:
-    """Parameters of one mixer: split by query heads, split by KV heads, and whole on every GPU."""
+    """Parameters of one mixer: split by query heads, split by KV heads, and replicated on every GPU."""
 
     by_heads: int
     by_kv_heads: int = 0
@@ -24,12 +24,12 @@ class MixerParameters:
 
     @property
     def total(self) -> int:
-        """All of them, once."""
+        """All parameters, each counted once."""
         return self.by_heads + self.by_kv_heads + self.whole
 
 
 def mixer_parameters(hidden: int, mixer: Mixer | None) -> MixerParameters:
-    """Attention or recurrence of one layer."""
+    """Parameters of the attention or recurrence of one layer."""
     if mixer is None:
         return MixerParameters(0)
     if isinstance(mixer, GroupedAttention):
@@ -44,7 +44,7 @@ def _grouped(hidden: int, mixer: GroupedAttention) -> MixerParameters:
 
 
 def _latent(hidden: int, mixer: LatentAttention) -> MixerParameters:
-    """Queries, output and both expansions of the latent split by heads; what compresses is whole on every GPU."""
+    """Queries, output and both expansions of the latent split by heads; the compression is replicated on every GPU."""
     queries = (mixer.query_rank or hidden) * mixer.heads * (mixer.nope_dim + mixer.rope_dim)
     expansions = mixer.kv_rank * mixer.heads * (mixer.nope_dim + mixer.value_dim)
     whole = hidden * (mixer.query_rank + mixer.kv_rank + mixer.rope_dim)
@@ -55,27 +55,27 @@ def _latent(hidden: int, mixer: LatentAttention) -> MixerParameters:
 
 
 def _linear(hidden: int, mixer: LinearAttention) -> MixerParameters:
-    values = mixer.value_heads * mixer.value_dim  # made, gated, and projected back
+    values = mixer.value_heads * mixer.value_dim  # computed, gated, and projected back
     keys = 2 * mixer.key_heads * mixer.key_dim
     scalars = mixer.gates * mixer.value_heads
     return MixerParameters(hidden * (3 * values + keys + scalars) + mixer.channels * mixer.convolution)
 
 
 def split_widths(architecture: Architecture) -> tuple[int, ...]:
-    """Inputs of the matrices that a tensor group splits by their inputs: outputs of mixers, and of dense blocks."""
+    """Input widths of matrices that tensor parallelism splits by input: outputs of mixers, and of dense blocks."""
     mixers = {_mixed(block.mixer) for block in architecture.blocks if block.mixer is not None}
     dense = {block.feed_forward.width for block in architecture.blocks if isinstance(block.feed_forward, Dense)}
     return tuple(sorted(mixers | dense))
 
 
 def _mixed(mixer: Mixer) -> int:
-    """Values of all heads."""
+    """The width of all heads' values."""
     heads = mixer.value_heads if isinstance(mixer, LinearAttention) else mixer.heads
     return heads * mixer.value_dim
 
 
 def dense_parameters(hidden: int, feed_forward: FeedForward | None) -> int:
-    """What every token meets of a feed-forward block: a dense one, or shared experts, router and latent projections."""
+    """Parameters of a feed-forward block that every token uses: dense, or shared experts, router, projections."""
     if feed_forward is None:
         return 0
     matrices = 3 if feed_forward.gated else 2
@@ -86,12 +86,12 @@ def dense_parameters(hidden: int, feed_forward: FeedForward | None) -> int:
 
 
 def expert_parameters(hidden: int, experts: Experts) -> int:
-    """One routed expert."""
+    """Parameters of one routed expert."""
     return (3 if experts.gated else 2) * (experts.latent or hidden) * experts.width
 
 
 def embedding_parameters(architecture: Architecture) -> int:
-    """Token embedding and LM head; one matrix when they are tied."""
+    """Parameters of the token embedding and LM head; one matrix if they are tied."""
     return architecture.vocabulary * architecture.hidden * (1 if architecture.tied_embeddings else 2)
 
 

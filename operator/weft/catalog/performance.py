@@ -1,4 +1,4 @@
-"""What is known of an engine's speed: precisions it serves, its limits, and how its coefficients are put together."""
+"""What is known of an engine's speed: the precisions it serves, its limits, and how its coefficients are composed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class EnginePerformance:
     fraction_of_free: bool
 
     def is_early(self, release: str | None) -> bool:
-        """Whether a version, or a month of measurement, is an early one. What cannot be read is the present one."""
+        """Whether a version, or a month of measurement, is early. What cannot be parsed counts as the present."""
         if release is None:
             return False
         if MONTH.match(release):
@@ -52,13 +52,13 @@ class EnginePerformance:
         precision: Precision,
         release: str | None,
     ) -> Efficiency:
-        """Fitted coefficients, those that are assumed for this generation, and the engine's constants."""
+        """The fitted coefficients, those assumed for this generation, and the engine's constants."""
         about = properties(generation, engine.value, precision.value, early=self.is_early(release))
         values = {name: coefficient.at(about) for name, coefficient in coefficients.items()}
         return self.resolved(values | self.constants | self.assumed.get(generation, {}))
 
     def resolved(self, values: dict[str, float]) -> Efficiency:
-        """Values by the names of the YAML files, in their units, as an `Efficiency`; no fraction above 1."""
+        """Values by the names of the YAML files, in their units, as an `Efficiency`; no fraction is above 1."""
         return Efficiency(
             weights=_fraction(values["weights"]),
             kv=_fraction(values["kv"]),
@@ -90,6 +90,6 @@ class EnginePerformance:
 
 
 def _fraction(value: float) -> float:
-    """At most what the data sheet promises, approached smoothly (and by arithmetic alone, for many rows at once)."""
+    """The fraction, smoothly limited to 1, by arithmetic alone (to work on many rows at once)."""
     limited: float = value / (1.0 + value**_SHARPNESS) ** (1.0 / _SHARPNESS)
     return limited

@@ -20,7 +20,7 @@ def mpi_program() -> str:
 
 @functools.cache
 def front_program() -> str:
-    """The Python program that runs TensorRT-LLM's front before the pods of one generation."""
+    """The Python program that runs TensorRT-LLM's router for the pods of one generation."""
     return _text("pair_front.py")
 
 

@@ -1,6 +1,6 @@
-"""Names as people write them in tables: without vendors, form factors and endings that tell nothing apart.
+"""Names as people write them in tables: without vendors, form factors and suffixes that distinguish nothing.
 
-For reading tables alone: a resource names what it means exactly.
+Only for reading tables: a resource has exact names.
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ if TYPE_CHECKING:
     from weft.domain.hardware import Accelerator
     from weft.domain.model import Architecture
 
-# Words of a GPU's name that its bare name implies.
+# Words of a GPU's name that its short name implies.
 _OF_EVERY_GPU = re.compile(
     r"(nvidia|amd|intel|instinct|tesla|tensor|core|gpu|hgx|dgx|oam|sxm\d*|hbm\d\w?|nvl36|nvl72|server|edition|blackwell|hopper)"
 )
-# What device discovery adds to the product of a GPU that is cut, or shared.
+# What device discovery appends to the product of a partitioned or shared GPU.
 _MIG = re.compile(r"-MIG-\d+g\.(?P<gigabytes>\d{1,4})gb", re.IGNORECASE)
 _SHARED = "-shared"
 _GB = 10**9
 _SIZE = re.compile(r"(\d{2,3})(g|gb|gib)?")  # memory, such as 80GB
-_ALIKE = 0.08  # of a memory: marketed figures are near GB or near GiB
-# Words of a model's name that leave its architecture as it is.
+_ALIKE = 0.08  # of a memory size: marketed figures are near GB or near GiB
+# Words of a model's name that do not change its architecture.
 _OF_EVERY_MODEL = frozenset({"meta", "instruct", "chat", "hf", "it", "pt", "base", "v1", "nvidia"})
 _LEAST_WORDS = 2  # of a name that others may continue
 
 
 def accelerator_as_written(catalog: Catalog, name: str) -> Accelerator | None:
-    """The accelerator of a table: by its catalog name, a node's label, or a spelling such as `H100 SXM 80GB`."""
+    """The accelerator in a table: by its catalog name, a node's label, or a spelling such as `H100 SXM 80GB`."""
     return _accelerator_as_written(catalog, name.strip())
 
 
 def device_as_written(accelerator: Accelerator, name: str) -> Accelerator:
-    """What of an accelerator its name in a table means: a MIG device by its profile (`...-MIG-3g.40gb`), or all of it.
+    """The device that a name in a table means: a MIG device by its profile (`...-MIG-3g.40gb`), or the whole GPU.
 
-    Raises `Invalid` for one that is shared, as its label does not tell among how many.
+    Raises `Invalid` for a shared GPU, as its label does not say among how many.
     """
     if name.strip().casefold().endswith(_SHARED):
         why = f"gpu {name.strip()!r:.60} is shared by nobody knows how many: name the whole GPU, or a MIG device"
@@ -51,7 +51,7 @@ def device_as_written(accelerator: Accelerator, name: str) -> Accelerator:
 
 
 def architecture_as_written(catalog: Catalog, name: str) -> Architecture | None:
-    """The model of a table: as the catalog has it, without what tells nothing apart, or by a unique beginning."""
+    """The model in a table: by its catalog name, without words that distinguish nothing, or by a unique prefix."""
     return catalog.architecture(name) or _architecture_as_written(catalog, name)
 
 
@@ -68,7 +68,7 @@ def _accelerator_as_written(catalog: Catalog, name: str) -> Accelerator | None:
 
 
 def _gpu_words(name: str) -> tuple[str, int | None]:
-    """What is left of a name, in one word, and the memory that it tells in GB, if it does."""
+    """What remains of a GPU's name, as one word, and the memory in GB, if it names one."""
     kept: list[str] = []
     memory = None
     for word in re.split(r"[\s_\-/()]+", name.casefold()):
@@ -96,7 +96,7 @@ def _architecture_as_written(catalog: Catalog, name: str) -> Architecture | None
 
 
 def _model_words(name: str) -> list[str]:
-    """Words without the organisation; `Llama-3_3` and `Llama 3.3` are one."""
+    """Words of a model's name without the organisation; `Llama-3_3` and `Llama 3.3` are equal."""
     plain = re.sub(r"(?<=\d)_(?=\d)", ".", name.casefold().rpartition("/")[2])
     return [word for word in re.split(r"[\s_\-]+", plain) if word and not _is_said_of_every(word)]
 

@@ -1,4 +1,4 @@
-"""What is known of starts, whatever the pool: how fast each source of weights is, and what engines take themselves."""
+"""Facts about starts of any pool: the speed of each source of weights, and the engines' own start time."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from weft.domain.shape import EngineName
 
-CACHE = "Cache"  # a claim that keeps downloads; the other sources are called as in `SourceKind`
+CACHE = "Cache"  # a claim that keeps downloads; other sources are named as in `SourceKind`
 
 
 @dataclass(frozen=True, slots=True)
 class SourceSpeed:
-    """Bytes a second of one node; infinite where a step is none.
+    """Bytes per second on one node; infinite for a step that does not exist.
 
-    `fetched` is what comes to the node before an engine reads, `read` what the engine reads. Where it is `streamed`
-    engines copy to GPUs as fast as they read.
+    `fetched` is what reaches the node before the engine reads, `read` what the engine reads. If `streamed`, engines
+    copy to GPUs as fast as they read.
     """
 
     fetched: float
@@ -26,7 +26,7 @@ class SourceSpeed:
 
 @dataclass(frozen=True, slots=True)
 class EngineStart:
-    """Bytes of an engine's image as pulled, and its own seconds: so many, and so many more for each layer."""
+    """Bytes of an engine's image as pulled, and its own start: seconds, plus seconds per layer."""
 
     image_bytes: float
     seconds: float
@@ -35,7 +35,7 @@ class EngineStart:
 
 @dataclass(frozen=True, slots=True)
 class Starting:
-    """All constants of an estimate, `starting.yaml` with its sources. Speeds are bytes a second."""
+    """All constants of a start estimate, from `starting.yaml`, which has the sources. Speeds are bytes per second."""
 
     registry: float
     loader: float

@@ -1,4 +1,4 @@
-"""How far predictions are off: factors around a prediction between which near four of five measurements lie."""
+"""How far predictions are off: factors around a prediction that contain about four of five measurements."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ if TYPE_CHECKING:
     from weft.domain.model import Architecture
 
 _WIDER_WHEN_NEVER_MEASURED = 1.5  # as an exponent: a factor of 1.3 becomes 1.48
-CROWDED = 6.0  # times what a lone user waits for a first token: beyond it prompts wait for each other above all
-# Spreads are those of closed loops, and no coefficient is fitted to what comes of all requests at once: of 184 such
-# rows on NVIDIA they hold 42 %, and squared 78 %; of 116 that no fit has seen (TensorRT-LLM's overview) 59 and 84 %.
+CROWDED = 6.0  # times a lone user's TTFT: beyond it prompts mostly wait for each other
+# Spreads are those of closed loops, and no coefficient is fitted to requests that arrive all at once: of 184 such
+# rows on NVIDIA they contain 42 %, and squared 78 %; of 116 that no fit has seen (TensorRT-LLM's overview) 59 and 84 %.
 OFFLINE = 2.0  # as an exponent
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """From a prediction divided by `*_below` to the prediction times the other: 1.3 is 30 % above it at most.
+    """From the prediction divided by `*_below` to the prediction times the other factor: 1.3 is at most 30 % above it.
 
-    `crowded_ttft` is that of first tokens that take `CROWDED` times as long as a lone user's, which closed loops of
-    hundreds of users show and what is planned for a target does not.
+    `crowded_ttft` applies to TTFTs of at least `CROWDED` times a lone user's, which closed loops of hundreds of users
+    show and plans for an SLO do not.
     """
 
     ttft: float
@@ -38,7 +38,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Newest:
-    """The newest release of an engine that was measured, and the month (`YYYY-MM`) of its newest measurement.
+    """The newest measured release of an engine, and the month (`YYYY-MM`) of its newest measurement.
 
     `named` are measured releases that have a name in place of a number.
     """
@@ -48,7 +48,7 @@ class Newest:
     named: frozenset[str] = frozenset()
 
     def is_before(self, release: str) -> bool:
-        """Whether a version, or a month of measurement, is newer. Else it is a recent build, unless rows name it."""
+        """Whether `release` (a version or a month) is newer; one that cannot be parsed is, unless rows name it."""
         if MONTH.match(release):
             return release > self.month
         version, known = numbers(release), numbers(self.version)
@@ -59,7 +59,7 @@ class Newest:
 
 @dataclass(frozen=True, slots=True)
 class Faster:
-    """How far releases that no row is of may run ahead of predictions: divisors of latencies, a factor of the rate."""
+    """How much faster than predicted unmeasured releases may be: divisors of latencies, a factor of the rate."""
 
     ttft: float
     tpot: float
@@ -68,11 +68,11 @@ class Faster:
 
 @dataclass(frozen=True, slots=True)
 class Uncertainty:
-    """Spreads by kind of model (`dense`, `experts`), those of an engine as `VLLM dense` where enough rows tell.
+    """Spreads by kind of model (`dense`, `experts`), or by engine as `VLLM dense` if enough rows tell.
 
-    `seen` are of architectures that were measured in a combination of (generation, engine, precision), `unseen` of
-    those that were not. `measured` are the combinations, each with the ids of the architectures. `newest` are by
-    engine: releases after them may be `faster`.
+    `seen` is for architectures measured in a combination of (generation, engine, precision), `unseen` for others.
+    `measured` has the ids of the architectures by combination. `newest` is by engine: later releases may be
+    `faster`.
     """
 
     seen: dict[str, Spread]
@@ -84,7 +84,7 @@ class Uncertainty:
     def spread(
         self, architecture: Architecture, combination: tuple[str, ...], release: str, power: float = 1.0
     ) -> Spread:
-        """The spread of a model in a combination: the narrowest where this very model was measured in it.
+        """The spread of a model in a combination: the narrowest if this very model was measured in it.
 
         Its fast ends reach further for a release (a version or a month) of the engine that is newer than all rows.
         `power` is an exponent of what is known, for measurements of another kind.
@@ -94,7 +94,7 @@ class Uncertainty:
         return reaching(found, self.faster) if newest is None or newest.is_before(release) else found
 
     def of_measured_releases(self, architecture: Architecture, combination: tuple[str, ...]) -> Spread:
-        """The spread of a release that is not newer than what was measured of its engine."""
+        """The spread for a release that is not newer than what was measured of its engine."""
         known = self.measured.get(combination)
         if known is None:
             return wider(self.when(architecture, combination, seen=False), _WIDER_WHEN_NEVER_MEASURED)
@@ -108,12 +108,12 @@ class Uncertainty:
 
 
 def wider(known: Spread, power: float) -> Spread:
-    """Every factor to a power: 1.5 makes 1.48 of 1.3."""
+    """Every factor to the power `power`: 1.5 makes 1.48 of 1.3."""
     return Spread(**{name: getattr(known, name) ** power for name in Spread.__slots__})
 
 
 def reaching(known: Spread, faster: Faster) -> Spread:
-    """At least as far towards fast: how slow something may be at most is left as it is."""
+    """The spread extended towards faster results; how slow they may be stays."""
     return replace(
         known,
         ttft_below=max(known.ttft_below, faster.ttft),
