@@ -1,4 +1,4 @@
-"""What a node offers and a pod asks for, as the scheduler counts it. Pure: no client types, no IO."""
+"""What a node offers and a pod requests, as the scheduler counts it. Pure: no client types, no IO."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Devices = tuple[tuple[str, int], ...]
 
 
 def amounts(quantities: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
-    """Every readable quantity, sorted by name."""
+    """Every amount that can be parsed, sorted by name."""
     for name, value in sorted(quantities.items()):
         try:
             yield name, parse_quantity(str(value))
@@ -24,15 +24,15 @@ def amounts(quantities: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
 
 
 def accelerator_like(quantities: Mapping[str, Any]) -> Devices:
-    """Extended resources of a vendor's domain as whole devices, sorted; others and unreadable amounts are left out."""
+    """Extended resources in a vendor's domain as whole devices, sorted; others and unreadable amounts are left out."""
     devices = ((name, _whole(value)) for name, value in quantities.items() if _is_extended(name))
     return tuple(sorted((name, count) for name, count in devices if count is not None))
 
 
 def pod_requests(spec: Json) -> Devices:
-    """Devices that the scheduler counts: the sum over containers and sidecars, or more while an init container runs.
+    """Devices that the scheduler counts: the sum over containers and sidecars, or the peak of an init container.
 
-    That one runs beside the sidecars that stand before it.
+    An init container runs beside the sidecars that stand before it.
     """
     beside: dict[str, int] = {}
     most: dict[str, int] = {}
@@ -56,7 +56,7 @@ def _larger(one: dict[str, int], other: dict[str, int]) -> dict[str, int]:
 
 
 def _requests(container: Json) -> Devices:
-    """Devices of one container; what is no amount above zero is left out."""
+    """Devices of one container; amounts that are not above zero are left out."""
     resources = container.get("resources") or {}
     asked = accelerator_like({**(resources.get("limits") or {}), **(resources.get("requests") or {})})
     return tuple((name, count) for name, count in asked if count > 0)

@@ -1,4 +1,4 @@
-"""Numbers out of Prometheus samples: increases with resets, rates, quantiles. Pure, shared by both metrics sources.
+"""Arithmetic on Prometheus samples: increases with resets, rates, quantiles. Pure, shared by both metrics sources.
 
 A series is a tuple of (seconds, value) samples in any order. Nothing here raises: what cannot be trusted (NaN,
 infinite, negative, beyond all counting, repeated times) is left out, and too little left gives None, never zero.
@@ -22,9 +22,9 @@ Sample = tuple[float, float]
 Times = tuple[float, ...]
 
 PERCENTILES = (50, 90, 95, 99)
-# Of all observations: a bucket below which there are fewer says little of where in it they are.
+# Fraction of all observations: with fewer below a bucket, where in it they lie is unknown.
 ENOUGH_BELOW = 0.05
-# Tokens that a cluster computes in a century, and more of anything else: beyond it nothing is counted.
+# Tokens that a cluster computes in a century, and more than anything else: larger values are not believed.
 MOST_COUNTED = 1e15
 
 _NEARLY_ALL = math.nextafter(1.0, 0.0)
@@ -32,9 +32,9 @@ _NORMAL = NormalDist()
 
 
 def usable(samples: Iterable[Sample], known: list[Times] | None = None) -> list[Sample]:
-    """Samples in order of time, without values a counter or gauge of ours can never have; the later of two wins.
+    """Samples in order of time, without impossible values for our counters and gauges; of equal times the later wins.
 
-    Series of one page share their times: the last ones that were found to be in order are `known` to the next series.
+    Series of one page share their times: the last ones that were in order are `known` to the next series.
     """
     line = list(samples)
     if _is_sound(line, [] if known is None else known):
@@ -44,7 +44,7 @@ def usable(samples: Iterable[Sample], known: list[Times] | None = None) -> list[
 
 
 def _is_sound(line: list[Sample], known: list[Times]) -> bool:
-    """Whether all samples are usable and in order already, as nearly all lines are; most never move."""
+    """Whether all samples are usable and in order already, as in nearly all series; most never change."""
     if not line:
         return True
     times, values = zip(*line, strict=True)
@@ -58,12 +58,12 @@ def _is_sound(line: list[Sample], known: list[Times]) -> bool:
 
 
 def increase(samples: Iterable[Sample]) -> float | None:
-    """How much a counter grew from the first to the last sample. After a reset it counts from zero again."""
+    """How much a counter grew from the first to the last sample; after a reset it counts from zero."""
     return grown(usable(samples))
 
 
 def grown(ordered: Sequence[Sample]) -> float | None:
-    """The same of usable samples in order of time. Most buckets of a histogram never move."""
+    """As `increase`, for usable samples in order of time. Most buckets of a histogram never change."""
     if len(ordered) < 2:  # noqa: PLR2004 - a difference needs two
         return None
     values: tuple[float, ...]
@@ -79,13 +79,13 @@ def rate(samples: Iterable[Sample]) -> float | None:
 
 
 def pace(ordered: Sequence[Sample]) -> float | None:
-    """The same of usable samples in order of time."""
+    """As `rate`, for usable samples in order of time."""
     more = grown(ordered)
     return None if more is None else more / (ordered[-1][0] - ordered[0][0])
 
 
 def latest(samples: Iterable[Sample]) -> float | None:
-    """The newest usable value."""
+    """The newest usable value; None without any."""
     ordered = usable(samples)
     return ordered[-1][1] if ordered else None
 
@@ -93,7 +93,7 @@ def latest(samples: Iterable[Sample]) -> float | None:
 def merged(histograms: Iterable[Buckets]) -> Buckets:
     """Histograms of several pods as one.
 
-    Bounds that one lacks are read from its next lower bound, so that different buckets still add up to a whole.
+    A bound that one lacks is read from its next lower bound, so that different buckets still add up.
     """
     known = [sorted(histogram) for histogram in histograms if histogram]
     bounds = sorted({bound for histogram in known for bound, _ in histogram})
@@ -102,7 +102,7 @@ def merged(histograms: Iterable[Buckets]) -> Buckets:
 
 
 def quantile(buckets: Buckets, fraction: float) -> float | None:
-    """The value below which `fraction` of the counted observations lie.
+    """The value below which `fraction` of the counted observations lie; None without any.
 
     Linear inside a bucket, as Prometheus' `histogram_quantile` is; the highest finite bound when the answer lies above.
     """
@@ -124,10 +124,10 @@ def _quantile(ordered: list[tuple[float, float]], fraction: float) -> float | No
 
 
 def log_normal_quantile(buckets: Buckets, fraction: float) -> float | None:
-    """The value below which `fraction` of the counted observations lie, log-normal inside a bucket, as lengths are.
+    """The value below which `fraction` of the observations lie, log-normal inside a bucket, as lengths are.
 
-    Linear ones are far too long where buckets double. None unless the bucket that holds it has an end, and so many
-    (`ENOUGH_BELOW` of them) are below it that its lower end says something.
+    Linear ones are far too long if buckets double. None unless the bucket that holds it is finite, and enough
+    observations (`ENOUGH_BELOW` of them) are below it for its lower bound to say something.
     """
     ordered = _cumulative(buckets)
     total = ordered[-1][1] if ordered else 0.0
@@ -143,10 +143,10 @@ def log_normal_quantile(buckets: Buckets, fraction: float) -> float | None:
 
 
 def few_far_longer(buckets: Buckets, mean: float | None) -> tuple[float, float] | None:
-    """The part of a few values beside which all others are alike, and how many times the mean they are.
+    """Fraction of a few values far longer than the rest, which are alike, and how many times the mean they are.
 
-    Two values with the mean, the second moment, and the shorter one that the buckets tell, if 95 of 100 are in buckets
-    that end below the mean: else None. Logarithms are even inside a bucket.
+    Two values with the mean, the second moment, and the shorter one according to the buckets, if 95 of 100 are in
+    buckets that end below the mean; else None. Logarithms are uniform inside a bucket.
     """
     ordered = _cumulative(buckets)
     if mean is None or not ordered or ordered[-1][1] <= 0 or ordered[0][0] <= 0:
@@ -181,16 +181,16 @@ class Ends:
         return self.last > 0
 
     def below(self, percent: int) -> bool:
-        """Whether a percentile lies in the first bucket: where in there, nobody knows."""
+        """Whether a percentile lies in the first bucket, where its value is unknown."""
         return self.finite and percent / 100 <= self.below_first
 
     def above(self, percent: int) -> bool:
-        """Whether it lies above the last finite bound."""
+        """Whether a percentile lies above the last finite bound."""
         return percent / 100 > self.below_last
 
 
 def ends(buckets: Buckets) -> Ends | None:
-    """The ends of a histogram that counted anything, or None."""
+    """The ends of a histogram; None if it counted nothing."""
     return _ends(_cumulative(buckets))
 
 
@@ -203,9 +203,9 @@ def _ends(ordered: list[tuple[float, float]]) -> Ends | None:
 
 
 def percentiles(buckets: Buckets, mean: float | None = None) -> tuple[tuple[int, float], ...]:
-    """Those percentiles that an SLO may name, or nothing without observations.
+    """The percentiles that an SLO may name, as (percent, value); empty without observations.
 
-    Where the buckets cannot resolve one, the mean stands for it, as far as the bucket allows; without it, nothing does.
+    If the buckets cannot resolve one, the mean stands for it, as far as the bucket allows; without it, none is given.
     """
     ordered = _cumulative(buckets)
     found = _ends(ordered)
@@ -230,7 +230,7 @@ def _percentile(ordered: list[tuple[float, float]], percent: int, found: Ends, m
 
 
 def _cumulative(buckets: Buckets) -> list[tuple[float, float]]:
-    """Ordered, finite counts that never fall: scrapes of a busy histogram may tear."""
+    """Ordered, finite counts that never fall: scrapes of a busy histogram may be inconsistent."""
     ordered: list[tuple[float, float]] = []
     highest = 0.0
     for bound, count in sorted(buckets):
@@ -242,7 +242,7 @@ def _cumulative(buckets: Buckets) -> list[tuple[float, float]]:
 
 
 def _counts_below(histogram: Sequence[tuple[float, float]], bounds: Sequence[float]) -> list[float]:
-    """The most that a histogram counted up to each of these bounds; both are sorted."""
+    """The highest count of a histogram up to each of these bounds; both are sorted."""
     counts, most, at = [], 0.0, 0
     for bound in bounds:
         while at < len(histogram) and histogram[at][0] <= bound:

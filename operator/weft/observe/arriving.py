@@ -1,4 +1,4 @@
-"""Requests that came in lately: as the front counts them, else as engines answered and took them in."""
+"""Recent arrivals of requests: as routers count them, else as engines finished and queued them."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from weft.observe.history import History, Target
     from weft.observe.window import Window
 
-# Arrivals are counted over at least this: a few scrapes, and short against the start of an engine.
+# Arrivals are counted over at least this long: a few scrapes, and short against the start of an engine.
 ARRIVAL_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class Arrived:
-    """Requests within some seconds; None where nobody tells."""
+    """Requests within some seconds; None if unknown."""
 
     requests: float | None = None
     seconds: float | None = None
@@ -31,9 +31,9 @@ class Arrived:
 
 
 def arrivals(windows: list[Window], fronts: list[Target], histories: Mapping[str, History]) -> Arrived:
-    """What all pods of the front counted, or what the engines did where the front does not tell everything.
+    """Arrivals counted by all router pods, or derived from the engines if routers do not count everything.
 
-    A front counts what no engine takes, too: neither a full queue nor a dead pool looks like no demand there.
+    Routers also count what no engine takes, so neither a full queue nor a dead pool looks like no demand.
     """
     return _at_front(fronts, histories) or _at_engines(windows)
 
@@ -51,14 +51,14 @@ def _at_front(fronts: list[Target], histories: Mapping[str, History]) -> Arrived
 
 
 def _is_odd(history: History) -> bool:
-    """Whether some count over the window cannot be one of requests that come one after the other."""
+    """Whether some count over the window cannot be of successive requests."""
     names = {counter.name for way in FRONTS.ways for counter in way.added}
     lines = [line for name in names for line in history.lines(name)]
     return goes_down_and_up(lines) or leaps(lines)
 
 
 def _counted(history: History) -> float | None:
-    """Arrivals at one front, the first way that it shows; None for one that shows none."""
+    """Arrivals at one router, by the first counter that it shows; None without any."""
     way = next((way for way in FRONTS.ways if any(map(history.has, way.shown_by))), None)
     added = _growth(history, way.added) if way is not None else None
     if way is None or added is None:
@@ -79,7 +79,7 @@ def _counted_in(window: Window) -> tuple[str, ...]:
 
 
 def _at_engines(windows: list[Window]) -> Arrived:
-    """Answered, plus the growth of what is inside."""
+    """Arrivals at engines: finished requests, plus the growth of those inside."""
     recent = [(window, window.history.recent(ARRIVAL_SECONDS, _counted_in(window))) for window in windows]
     grown = [history.increase(window.series.finished) for window, history in recent]
     answered = [growth for growth in grown if growth is not None]

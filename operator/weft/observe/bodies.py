@@ -1,8 +1,8 @@
-"""Bodies of our own resources as records, each read again when its version changes.
+"""Bodies of our own resources as records, each parsed again when its version changes.
 
-One over which reading makes a mistake is no reason to read no others: what runs of it stays. Where its status can be
-read, its spec counts as not understood; where not, nobody knows what it has, so that nobody decides on it or acts for
-it, and it comes back with another version.
+If parsing one of them raises (a bug of ours), the others are still read, and its pods stay. If its status can be
+parsed, its spec counts as not understood; if not, its assignments are unknown, so that nobody decides on it or acts
+for it until it has another version.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ Record = TypeVar("Record", bound="PoolRecord | SplitRecord")
 
 
 class Bodies(Generic[Record]):
-    """Records of one kind. Not thread-safe: one caller."""
+    """Records of one kind. Not thread-safe: for one caller."""
 
     def __init__(self, parse: Callable[[Json], Record], told: Told) -> None:
-        """`told` hears of each version of a body over which reading stumbles, once."""
+        """`told` is called once for each version of a body that cannot be parsed."""
         self._parse = parse
         self._told = told
         self._records: dict[Version, Record | None] = {}
@@ -40,7 +40,7 @@ class Bodies(Generic[Record]):
         self._incomplete: dict[Version, Explanation] = {}
 
     def read(self, bodies: Iterable[Json], complete: Callable[[Record], Record]) -> tuple[Record, ...]:
-        """All that can be read; `complete` adds what other objects say, each time."""
+        """All records that can be read; `complete` adds what other objects say, each time."""
         keyed = {(str(body["metadata"]["uid"]), version_of(body)): body for body in bodies}
         self._unread = {version: why for version, why in self._unread.items() if version in keyed}
         self._incomplete = {version: why for version, why in self._incomplete.items() if version in keyed}
@@ -57,12 +57,12 @@ class Bodies(Generic[Record]):
         return dict([*self._records])
 
     def owners(self) -> dict[str, Explanation]:
-        """Why, by UID of splits of which a half is left out."""
+        """Why splits are left out of which a half cannot be read, by UID of the split."""
         left_out = (why for version, why in self._unread.items() if self._records[version] is None)
         return {owner: why for why, owner in left_out if owner is not None}
 
     def held(self) -> dict[str, Explanation]:
-        """Why nobody may decide on these, by UID; with a half that cannot be read goes its split."""
+        """Why nobody may decide on these resources, by UID; a split is held with an unreadable half."""
         unread = {uid: why for (uid, _), (why, _) in self._unread.items()}
         return self.owners() | unread | {uid: why for (uid, _), why in self._incomplete.items()}
 
@@ -77,7 +77,7 @@ class Bodies(Generic[Record]):
     def _without_spec(self, body: Json, why: Explanation) -> Record | None:
         try:
             return changed(self._parse({**body, "spec": None}), spec=None, problem=why)
-        except Exception:  # noqa: BLE001 - of which the first one told already
+        except Exception:  # noqa: BLE001 - the first error was reported already
             return None
 
     def _completed(self, version: Version, record: Record, complete: Callable[[Record], Record]) -> Record:

@@ -1,6 +1,6 @@
-"""What is not as the engine's version should have it: series that are missing, renamed or absurd, blurred percentiles.
+"""Deviations from what the engine's version should expose: missing, renamed or absurd series, coarse percentiles.
 
-Sentences hold no live numbers, so that a steady state says the same again.
+Sentences contain no live numbers, so that a steady state repeats itself.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from weft.domain.snapshot import Buckets
     from weft.observe.window import Window
 
-# Signals and fields of `EngineSeries` that make a latency what it is.
+# Signals and fields of `EngineSeries` that a latency is computed from.
 _LATENCIES = {
     "TTFT": "ttft",
     "times per output token": "tpot",
@@ -45,18 +45,18 @@ _RATIOS = {"kv_usage": "KV use is", "hit_rate": "the hit rate of the prefix cach
 
 
 def missing(windows: list[Window]) -> tuple[str, ...]:
-    """Series that scaling needs and that some pod which answers does not expose, and signals that no series tells."""
+    """Series that scaling needs and some responding pod does not expose, and signals that no series has."""
     return tuple(dict.fromkeys(name for window in windows for name in _missing(window)))
 
 
 def caveats(windows: list[Window], ttft: Buckets, tpot: Buckets) -> tuple[Caveat, ...]:
-    """Everything worth knowing before the figures are believed, each once."""
+    """All caveats about the figures, each once."""
     said = (*_untold(windows), *_renamed(windows), *coarse(ttft, tpot))
     return tuple(dict.fromkeys(said))
 
 
 def unmixed(units: Iterable[str | None]) -> tuple[Caveat, ...]:
-    """Why there are no percentiles where some replicas time requests per output token, and others each of its gaps."""
+    """Why there are no TPOT percentiles if some replicas measure requests and others inter-token gaps."""
     if len(set(units) - {None}) < 2:  # noqa: PLR2004 - requests and gaps
         return ()
     why = "some replicas tell times per output token by request and others by gap: there are no percentiles of all"
@@ -64,7 +64,7 @@ def unmixed(units: Iterable[str | None]) -> tuple[Caveat, ...]:
 
 
 def coarse(ttft: Buckets, tpot: Buckets) -> tuple[Caveat, ...]:
-    """Whether percentiles lie where the buckets cannot tell them apart."""
+    """Caveats about percentiles that the buckets cannot resolve."""
     return (*_coarse("ttft", ttft), *_coarse("tpot", tpot))
 
 
@@ -95,7 +95,7 @@ def _untold(windows: list[Window]) -> Iterator[Caveat]:
 
 
 def _is_missed(window: Window, names: tuple[str, ...]) -> bool:
-    """Whether an engine whose series are all there from the start lacks these: of others, nobody knows."""
+    """Whether an engine lacks these series; only if its series all exist from the start, as else it is unknown."""
     return not window.series.born_late and not any(map(window.history.shows, names))
 
 
@@ -108,7 +108,7 @@ def _renamed(windows: list[Window]) -> Iterator[Caveat]:
 
 
 def contradicted(windows: Iterable[Window]) -> Iterator[Caveat]:
-    """What is not used, as it cannot be, of any page: also of those whose pod tells no demand for it."""
+    """Caveats about impossible figures, which are not used, of all pages, also of pods that so report no demand."""
     for figure in sorted(frozenset[str]().union(*(window.contradicted for window in windows))):
         if figure in _RATIOS:
             yield Caveat(f"{_RATIOS[figure]} above 1, which no ratio is: it is not used, and may be told in percent")

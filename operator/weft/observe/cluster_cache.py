@@ -1,4 +1,4 @@
-"""Nodes, pods, what others report about the fabric and the objects of ours, kept current by one informer per kind."""
+"""Caches of nodes, pods, fabric reports and our objects, kept current by one informer per kind."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ OWNED_KINDS = (
 
 
 class ClusterCache:
-    """Everything but our own resources.
+    """Caches everything except our own resources.
 
-    Pods and nodes of the whole cluster (what is free depends on everyone's), our objects of the served namespaces.
+    Pods and nodes of the whole cluster (what is free depends on all), our objects in the served namespaces.
     `changed` is called from informer threads with the UID of the resource that a change belongs to, or None.
     """
 
     def __init__(self, reader: Reader, namespaces: Iterable[str], changed: Callable[[str | None], None]) -> None:
-        """`namespaces` empty serves the whole cluster."""
+        """An empty `namespaces` serves the whole cluster."""
         self._owner_changed = changed
-        self.revision = 0  # rises with every change, so that views of the cache know when they are old
+        self.revision = 0  # rises with every change, so that views of the cache know when they are outdated
         self._nodes: Reflector[NodeRecord] = Reflector(
             ListWatch(reader, Collection("nodes", resource_path("v1", "nodes")), read_node), self._node_changed
         )
@@ -72,13 +72,13 @@ class ClusterCache:
 
     @property
     def synced(self) -> bool:
-        """Whether every kind was listed once, or asked for once if it may be absent: nothing may be decided before."""
+        """Whether every kind was listed once, or tried once if it is optional: nothing may be decided before."""
         optional = (self._reports, self._queues, self._quotas, self._gateways)
         return all(cache.answered for cache in optional) and all(reflector.synced for reflector in self._all())
 
     @property
     def age_seconds(self) -> float:
-        """Age of the kind that was silent longest, of those that every cluster has."""
+        """Seconds since the last sign of life of the kind that was silent longest, of those that every cluster has."""
         return max(reflector.age_seconds for reflector in self._all())
 
     def nodes(self) -> tuple[NodeRecord, ...]:
@@ -86,15 +86,15 @@ class ClusterCache:
         return self._nodes.records()
 
     def pods(self) -> tuple[PodRecord, ...]:
-        """Pods of ours and pods that ask for accelerators, sorted by namespace and name."""
+        """Pods of ours and pods that request accelerators, sorted by namespace and name."""
         return self._pods.records()
 
     def reports(self) -> Reports:
-        """What others report about the fabric."""
+        """What device drivers, ComputeDomains and Topologies report about the fabric."""
         return self._reports.reports()
 
     def queueing(self) -> Queueing:
-        """What is known of Kueue's queues."""
+        """The state of Kueue's queues."""
         return self._queues.queueing(self.reports().topologies)
 
     def quotas(self) -> tuple[QuotaRecord, ...]:
@@ -102,17 +102,17 @@ class ClusterCache:
         return self._quotas.quotas()
 
     def objects(self) -> tuple[ObjectRecord, ...]:
-        """Services, Deployments, PodDisruptionBudgets, what Gateways need, all in served namespaces; ComputeDomains."""
+        """Our objects in served namespaces (Services, Deployments, budgets, those for Gateways), and ComputeDomains."""
         ours = (record for reflector in self._objects for record in reflector.records())
         return (*ours, *self._reports.objects(), *self._gateways.objects())
 
     @property
     def lacks_for_gateways(self) -> Explanation | None:
-        """What keeps resources with `router.type: Gateway` from one."""
+        """Why resources with `router.type: Gateway` cannot have one; None if they can."""
         return self._gateways.lacks
 
     def shown_pairs(self) -> dict[str, str]:
-        """The generation of each split behind a Gateway that its endpoint picker chooses from, by UID of the split."""
+        """By UID of splits behind a Gateway, the generation that the endpoint picker chooses from."""
         return self._gateways.shown_pairs()
 
     def _changed(self, owner: str | None) -> None:

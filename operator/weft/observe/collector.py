@@ -1,4 +1,4 @@
-"""The metrics of all pools, collected every few seconds and aged honestly in between."""
+"""The metrics of all pools, collected every few seconds, with their age in between."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from weft.observe.history import EngineTarget, History
     from weft.observe.sources import MetricsSource
 
-    # A pool, its replicas and what counts the requests before them.
+    # A pool, its replicas and the routers or pickers that count its requests.
     _Asked = tuple[PoolRecord, tuple[EngineTarget, ...], tuple[Target, ...]]
 
 AT_A_GATEWAY = Caveat("the Gateway's endpoint picker tells nothing: requests count once an engine has taken them")
@@ -41,7 +41,7 @@ NOBODY: Mapping[str, tuple[Target, ...]] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What one collection brought, by pool UID: figures, and what they were read from."""
+    """The result of one collection by pool UID: observations, and the pages they come from."""
 
     at: float
     observed: dict[str, PoolObservation]
@@ -49,7 +49,7 @@ class _Seen:
 
 
 class MetricsCollector:
-    """Keeps the last observation of every pool. Called from one event loop; `observations` from anywhere."""
+    """Keeps the last observation of each pool. `collect` runs in one event loop, `observations` anywhere."""
 
     def __init__(self, source: MetricsSource, clock: Callable[[], float] = time.monotonic) -> None:
         """Nothing is observed yet."""
@@ -65,7 +65,7 @@ class MetricsCollector:
         pods: tuple[PodRecord, ...],
         pickers: Mapping[str, tuple[Target, ...]] = NOBODY,
     ) -> None:
-        """Ask the source once for the pods of all pools, and for the endpoint pickers of those that have some."""
+        """Ask the source once for the pods of all pools, and for the endpoint pickers of pools that have one."""
         crews = crews_of(pods)
         asked = [
             (pool, targets, pickers.get(pool.key.uid) or _routers_of(pool, crews))
@@ -73,10 +73,10 @@ class MetricsCollector:
         ]
         every = {front.uid: front for _, _, fronts in asked for front in fronts}
         engines = {page.uid: page for _, targets, _ in asked for each in targets for page in (each, *each.pages)}
-        every |= engines  # whatever a Service selects
+        every |= engines  # engines take precedence, whatever a Service selects
         histories = await self._source.collect(every.values())
         at, leaving = self._clock(), {pod.uid for pod in pods if pod.finishing}
-        whole, observed, failed = await asyncio.to_thread(_read, asked, histories, leaving)  # seconds, of a thousand
+        whole, observed, failed = await asyncio.to_thread(_read, asked, histories, leaving)  # seconds, for a thousand
         pages = {pool.key.uid: (targets, whole) for pool, targets, _ in asked}
         self._seen = _Seen(at, observed, pages)
         self._tell_of(failed)
@@ -84,14 +84,14 @@ class MetricsCollector:
         self.engines_read = {origin: read[origin] for origin in Origin}
 
     def observations(self) -> dict[str, PoolObservation]:
-        """What was seen last, by pool UID, each older by the time since: a source that hangs must not look fresh."""
+        """The last observations by pool UID, aged by the time since: a source that hangs must not look fresh."""
         at, observed = self._seen.at, self._seen.observed
         elapsed = self._clock() - at
         return {uid: replace(seen, age_seconds=seen.age_seconds + elapsed) for uid, seen in observed.items()}
 
     def engines(self, uid: str, pods: Container[str]) -> dict[str, EngineWord]:
-        """What engines in these pods of a pool told last, by name, each older by the time since."""
-        last = self._seen  # both of it are of one collection
+        """What engines in these pods of a pool last reported, by pod name, aged by the time since."""
+        last = self._seen  # read once, so that both parts are of one collection
         if uid not in last.pages:
             return {}
         targets, histories = last.pages[uid]
@@ -100,7 +100,7 @@ class MetricsCollector:
         return {pod: replace(word, age_seconds=word.age_seconds + elapsed) for pod, word in told.items()}
 
     def _tell_of(self, failed: Mapping[ResourceKey, Exception]) -> None:
-        """Once as long as it lasts: collections are many."""
+        """Log pools whose metrics cannot be read, once while it lasts, as collections are frequent."""
         for key in failed.keys() - self._misread:
             log.error("metrics of %s cannot be read", key, exc_info=failed[key])
         self._misread = frozenset(failed)
@@ -113,7 +113,7 @@ class MetricsCollector:
 def _read(
     asked: Sequence[_Asked], histories: Mapping[str, History], leaving: Container[str]
 ) -> tuple[dict[str, History], dict[str, PoolObservation], dict[ResourceKey, Exception]]:
-    """Windows of whole replicas, what each pool was observed to do, by its UID, and whose metrics we stumble over."""
+    """Windows of whole replicas, observations by pool UID, and errors of pools whose metrics cannot be read."""
     whole = of_whole_replicas((target for _, targets, _ in asked for target in targets), histories)
     observed: dict[str, PoolObservation] = {}
     failed: dict[ResourceKey, Exception] = {}
@@ -121,25 +121,25 @@ def _read(
         stay = staying(targets, leaving)
         try:
             observed[pool.key.uid] = _with_what_is_not_told(pool, observe_pool(stay, whole, fronts))
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is no reason to know nothing of others
+        except Exception as error:  # noqa: BLE001 - whatever it is, other pools can still be read
             observed[pool.key.uid], failed[pool.key] = _nothing_read(stay, whole, error), error
     return whole, observed, failed
 
 
 def _nothing_read(targets: Sequence[EngineTarget], whole: Mapping[str, History], error: Exception) -> PoolObservation:
-    """Nothing is known but who answered, so that its count is held and nobody counts as silent."""
+    """An observation with only the pods that answered, so that the pool keeps its size and none counts as silent."""
     told = Caveat(f"Weft made a mistake while reading them, please report: {error!r}"[:200])
     heard = tuple((each.pod, 0.0) for each in targets if each.uid in whole)
     return PoolObservation(len(targets), 0, 0.0, caveats=(told,), heard=heard)
 
 
 def staying(targets: Iterable[EngineTarget], leaving: Container[str]) -> list[EngineTarget]:
-    """Those whose pod may be chosen: what one that leaves still answers is no load of those that stay."""
+    """The targets whose pods stay: requests that a leaving pod finishes are no load of the others."""
     return [target for target in targets if target.uid not in leaving]
 
 
 def _with_what_is_not_told(pool: PoolRecord, seen: PoolObservation) -> PoolObservation:
-    """The observation, which says so where an endpoint picker tells no demand (docs/metrics.md says why it may not)."""
+    """The observation, with a caveat if an endpoint picker reports no demand (docs/metrics.md says why it may not)."""
     if pool.router_kind is not RouterKind.Gateway or seen.arrivals_at_front:
         return seen
     return replace(seen, caveats=(*seen.caveats, AT_A_GATEWAY))
@@ -150,7 +150,7 @@ def _routers_of(pool: PoolRecord, crews: Crews) -> tuple[Target, ...]:
 
 
 def _models(pool: PoolRecord) -> frozenset[str]:
-    """Names by which engines may tell what the pool serves."""
+    """The names by which engines may report the model that the pool serves."""
     if pool.spec is None:
         return frozenset()
     model = pool.spec.model

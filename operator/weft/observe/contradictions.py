@@ -1,4 +1,4 @@
-"""Figures that cannot be: percent in a gauge of a ratio, milliseconds where nobody was inside for as many seconds."""
+"""Impossible figures: percent in a gauge of a ratio, or latencies in milliseconds where seconds are expected."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ if TYPE_CHECKING:
     from weft.engines import EngineSeries
     from weft.observe.window import Window
 
-# Whoever is inside for longer than two scrapes of a usual Prometheus are apart is seen by one of them.
+# A request that is inside for longer than two scrapes of a usual Prometheus are apart is seen by one of them.
 LONG_SECONDS = 30.0
-# No engine that serves takes as long from one token to the next, while one in another unit says far more.
+# No engine takes that long per token, while a value in another unit is far larger.
 LONG_TOKEN_SECONDS = 1.0
-# Maxima fall between scrapes, and long requests that end together weigh more than those that stay.
+# Maxima fall between scrapes, and long requests that end together weigh more than those still running.
 MOST_TIMES = 2.0
-# Of a ratio, which is 1 at most.
+# A ratio is at most 1.
 MOST_RATIO = 1.1
 RATIOS = ("kv_usage", "hit_rate")
 
 
 def without_contradicted(windows: Sequence[Window]) -> Sequence[Window]:
-    """The windows of one pool, without figures that cannot be.
+    """The windows of one pool, without impossible figures.
 
-    What one of them contradicts none of the same engine is believed: they run one build, and a new one was not seen for
-    long. Counts that are odd are those of one process.
+    A figure that one replica contradicts is used of none with the same engine: they run one build, and a new one was
+    not seen for long. Odd counts concern only one process.
     """
     contradicted: dict[EngineSeries, frozenset[str]] = {}
     windows = _without_odd_pages([_without_odd_counts(window) for window in windows])
@@ -55,7 +55,7 @@ def _without_odd_counts(window: Window) -> Window:
 
 
 def _contradictions(window: Window) -> frozenset[str]:
-    """The figures that cannot be: some of `ttft`, `tpot`, `kv_usage` and `hit_rate`. No page says nothing of others."""
+    """The impossible figures of a page: some of `ttft`, `tpot`, `kv_usage` and `hit_rate`; none of a rejected page."""
     if not window.contradicted.isdisjoint(NO_PAGE):
         return frozenset()
     return _too_long(window) | {figure for figure in RATIOS if _is_no_ratio(window, figure)}
@@ -69,8 +69,8 @@ def _is_no_ratio(window: Window, figure: str) -> bool:
 def _too_long(window: Window) -> frozenset[str]:
     """Which of `ttft` and `tpot` would need far more requests inside than any scrape of the window showed.
 
-    Little's law: answers per second times the mean stay is the mean number inside. Those who were there when the window
-    began have been for some time already, at most for their whole stay.
+    Little's law: answers per second times the mean stay is the mean number inside. Requests inside at the start of the
+    window have been there for some time, at most for their whole stay.
     """
     rate, seconds = window.requests_per_second, window.history.span_seconds
     if not rate or seconds <= 0:
@@ -81,7 +81,7 @@ def _too_long(window: Window) -> frozenset[str]:
 
 
 def _stays(window: Window) -> dict[str, float]:
-    """Mean seconds that each latency says a request was inside for."""
+    """Mean seconds that a request was inside according to each latency."""
     ttft, tpot, tokens = window.ttft_mean, window.tpot_mean, window.output_tokens
     decoding = tpot * tokens if tpot is not None and tokens is not None and tpot >= LONG_TOKEN_SECONDS else 0.0
     return {"ttft": ttft or 0.0, "tpot": decoding}

@@ -1,9 +1,8 @@
-"""Metrics straight from the engines: scrapes of our own ready pods, kept as a short ring of samples in memory.
+"""Metrics scraped from the engines: our own ready pods, with a short ring of samples in memory.
 
-An engine that lets us wait and then tells nothing is silent. However many are, a round takes little longer than one
-of them does: those that were silent last are asked all at once, at most `SILENT_AT_ONCE` in a round, whoever waited
-longest first; beside them as many lanes ask the others, each until somebody lets it wait. Whoever is left comes first
-in the next round.
+An engine that times out is silent. However many are, a round takes little longer than a single timeout: engines that
+were silent last time are asked at the same time, at most `SILENT_AT_ONCE` in a round, longest waiting first; the others
+are asked in parallel lanes, each of which ends at the first slow engine. Whatever is left comes first in the next round.
 """
 
 from __future__ import annotations
@@ -30,33 +29,33 @@ WINDOW_SECONDS = 60.0
 SCRAPE_TIMEOUT_SECONDS = 3.0
 LONG_WAIT_SECONDS = SCRAPE_TIMEOUT_SECONDS / 2
 SILENT_AT_ONCE = LANES = 256
-# What any answer may take in memory: one that stops in the middle keeps nobody from being read.
+# Memory of any answer: one that stalls does not keep others from being read.
 USUAL_ANSWER_BYTES = 256 * 1024
-READ_AT_ONCE = 32  # longer answers that are in memory together
+READ_AT_ONCE = 32  # longer answers that are in memory at the same time
 LARGEST_ANSWER_BYTES = 4 * 1024 * 1024
 
 log = logging.getLogger(__name__)
 
 Ring = deque[tuple[float, dict["SeriesKey", "Sample"]]]
-_Place = tuple[str, str]  # a pod's UID and where it answers: one that moved is another, and is asked at once
+_Place = tuple[str, str]  # a pod's UID and address: a pod that moved is asked at once
 
 
 class DirectSource:
-    """A `MetricsSource` that needs nothing but the pod network. One per process: the ring is its memory."""
+    """A `MetricsSource` that needs only the pod network. One per process: the ring is its memory."""
 
     def __init__(self, window_seconds: float = WINDOW_SECONDS, clock: Callable[[], float] = time.monotonic) -> None:
-        """Nothing is remembered yet, so the first rates come with the second collection."""
+        """Start with an empty memory, so that the first rates come with the second collection."""
         self._window_seconds = window_seconds
         self._clock = clock
         self._rings: dict[str, Ring] = {}
         self._asked: dict[_Place, float] = {}  # when each was asked last
-        self._silent: set[_Place] = set()  # those who let us wait then
+        self._silent: set[_Place] = set()  # those that timed out then
         self._in_turns = False
         self._reading = asyncio.Semaphore(READ_AT_ONCE)
         self._session: aiohttp.ClientSession | None = None
 
     async def collect(self, targets: Iterable[Target]) -> dict[str, History]:
-        """Scrape the targets once and give the windows of all that ever answered, by pod UID."""
+        """Scrape the targets once and return the windows of all that ever answered, by pod UID."""
         wanted = [target for target in targets if target.scraped]
         self._rings = {target.uid: self._rings.get(target.uid, deque()) for target in wanted}
         self._asked = {place: self._asked.get(place, -math.inf) for place in map(_place, wanted)}
@@ -67,7 +66,7 @@ class DirectSource:
         return await asyncio.to_thread(self.windows)
 
     def windows(self) -> dict[str, History]:
-        """What is remembered, by pod UID."""
+        """The remembered samples, by pod UID."""
         now, rings = self._clock(), self._rings.items()
         return {uid: History(now, series_of([scrape for _, scrape in ring])) for uid, ring in rings if ring}
 
@@ -77,7 +76,7 @@ class DirectSource:
             await self._session.close()
 
     def remember(self, uid: str, values: dict[SeriesKey, float]) -> None:
-        """Add one scrape to a pod's ring and let go of what left the window."""
+        """Add one scrape to a pod's ring and drop what left the window."""
         ring = self._rings.setdefault(uid, deque())
         now = self._clock()
         ring.append((now, {key: (now, value) for key, value in values.items()}))
@@ -85,7 +84,7 @@ class DirectSource:
             ring.popleft()
 
     async def _ask(self, wanted: Iterable[Target]) -> None:
-        """One round, in this order."""
+        """Scrape the targets in one round, in this order."""
         every = list(wanted)
         silent = [target for target in every if _place(target) in self._silent][:SILENT_AT_ONCE]
         others = iter([target for target in every if _place(target) not in self._silent])
@@ -93,7 +92,7 @@ class DirectSource:
         await asyncio.gather(*lanes, *(self._scrape(target) for target in silent))
 
     async def _ask_one_by_one(self, targets: Iterator[Target]) -> None:
-        """Until none is left, or one lets us wait: a second one would make the round longer."""
+        """Scrape until none is left, or one is slow: a second one would make the round longer."""
         for target in targets:
             await self._scrape(target)
             if self._clock() - self._asked[_place(target)] > LONG_WAIT_SECONDS:
@@ -110,7 +109,7 @@ class DirectSource:
             self.remember(target.uid, values)
 
     async def _fetch(self, url: str) -> str | None:
-        """The answer, or None when the pod is away, slow, refuses, redirects or sends too much."""
+        """The answer; None if the pod does not answer, is slow, refuses, redirects or sends too much."""
         try:
             async with self._open().get(url, allow_redirects=False) as answer:
                 if answer.status != 200:  # noqa: PLR2004 - HTTP OK
@@ -124,7 +123,7 @@ class DirectSource:
         return None if len(content) > LARGEST_ANSWER_BYTES else content.decode("utf-8", errors="replace")
 
     def _tell_of_turns(self, left: int) -> None:
-        """Some are asked in some rounds only: said whenever that begins or ends."""
+        """Log when engines start, or stop, to be asked in some rounds only."""
         if (left > 0) != self._in_turns:
             log.warning(
                 "%d engines and fronts let scrapes wait for %.0f s; %d were left for the next round: %s",
@@ -138,8 +137,8 @@ class DirectSource:
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
             timeout = aiohttp.ClientTimeout(total=SCRAPE_TIMEOUT_SECONDS)
-            # Waits count as the engine's, so that none may be for another one. Nor is one kept for each engine:
-            # a process may have few files open, and uvicorn, in which engines answer, hangs up after 5 s anyway.
+            # Waits count as the engine's, so none may be for another engine's connection. None is kept per engine:
+            # a process may have few open files, and uvicorn, which serves engines, hangs up after 5 s anyway.
             everybody = aiohttp.TCPConnector(limit=0, force_close=True)
             self._session = aiohttp.ClientSession(connector=everybody, timeout=timeout, trust_env=False)
         return self._session
@@ -156,7 +155,7 @@ def _place(target: Target) -> _Place:
 
 
 async def _read(content: aiohttp.StreamReader, most: int) -> bytes:
-    """What is left of an answer, up to so many bytes."""
+    """The rest of an answer, up to `most` bytes."""
     chunks, left = list[bytes](), most
     while left > 0 and (chunk := await content.read(left)):
         chunks.append(chunk)
@@ -165,7 +164,7 @@ async def _read(content: aiohttp.StreamReader, most: int) -> bytes:
 
 
 def series_of(scrapes: Sequence[Mapping[SeriesKey, Sample]]) -> dict[SeriesKey, tuple[Sample, ...]]:
-    """Scrapes, in order of time, turned into one line of samples per series; most show what the last one did."""
+    """Scrapes in order of time, as a line of samples per series; most have the same series as the last one."""
     keys = list(scrapes[0]) if scrapes else []
     if all(list(scrape) == keys for scrape in scrapes):
         return dict(zip(keys, zip(*(scrape.values() for scrape in scrapes), strict=True), strict=True))

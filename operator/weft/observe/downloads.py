@@ -1,4 +1,4 @@
-"""How far init containers are that download weights, as they tell it themselves."""
+"""Progress of init containers that download weights, as they report it."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
     from weft.observe.history import History
 
 PATH = "/metrics"
-HERE, TOTAL = "weft_weights_downloaded_bytes", "weft_weights_total_bytes"  # as weft.pods.download_weights tells them
+HERE, TOTAL = "weft_weights_downloaded_bytes", "weft_weights_total_bytes"  # as weft.pods.download_weights exposes them
 
 
 class Downloads:
-    """Keeps the last word of each. Collected from one event loop; `told_of` may be called from anywhere."""
+    """Keeps the last report of each. Collected from one event loop; `told_of` may be called from anywhere."""
 
     def __init__(self) -> None:
-        """Nobody was asked yet."""
+        """Nothing is known before the first collection."""
         self._source = DirectSource()
         self._told: Mapping[str, tuple[float, float]] = {}
 
     async def collect(self, ports: Mapping[str, int], pods: Iterable[PodRecord]) -> None:
-        """Ask every pod that downloads; `ports` are those of the engines, by what labels call them."""
+        """Ask every pod that downloads; `ports` are the engines' ports by pod label."""
         histories = await self._source.collect(target for pod in pods if (target := _target(pod, ports)) is not None)
         self._told = {uid: figures for uid, history in histories.items() if (figures := _figures(history)) is not None}
 

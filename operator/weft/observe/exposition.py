@@ -1,4 +1,4 @@
-"""Prometheus' text format, as much of it as we asked for."""
+"""Prometheus' text format, limited to the families we asked for."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from weft.observe.history import SeriesKey
 
 HISTOGRAM_PARTS = ("", "_bucket", "_sum", "_count")
-# Of the families asked for: 72 data-parallel ranks on one page have half as many.
+# Samples of these families: 72 data-parallel ranks on one page have half as many.
 MOST_SAMPLES = 20_000
-# Series whose labels were read: those of a scrape come again in the next one, and in that of each replica of a pool.
+# Series with parsed labels: those of a scrape recur in the next one, and on each replica of a pool.
 REMEMBERED = 32_768
-# Longer ones, of an engine that is broken or means harm, are read anew: so many of 4 MiB would be all memory there is.
+# Longer ones, of a broken or malicious engine, are not cached: so many of 4 MiB would fill the memory.
 LONGEST_REMEMBERED = 4096
 _NO_COUNT = -1.25e-300
 
@@ -30,9 +30,9 @@ _NO_COUNT = -1.25e-300
 def parse(text: str, names: Iterable[str]) -> dict[SeriesKey, float]:
     """Values of the samples of `names` (a histogram's name stands for its buckets, sum and count).
 
-    Lines of other families are skipped before parsing, comments too: an engine exposes hundreds of series. Lines that
-    are not in the format are left out, and so is one without an end, whose number may be cut off. A series that is
-    there twice, with two values, has none. Nothing is read of a page with more than `MOST_SAMPLES`.
+    Lines of other families are skipped before parsing, comments too: an engine exposes hundreds of series. Malformed
+    lines are left out, and so is a last one without an end, whose number may be cut off. A series with two values
+    has none. Nothing is read from a page with more than `MOST_SAMPLES`.
     """
     wanted = {f"{name}{part}" for name in names for part in HISTOGRAM_PARTS}
     lines = [line.strip() for line in text[: text.rfind("\n") + 1].split("\n") if line[:1] != "#"]
@@ -47,7 +47,7 @@ def parse(text: str, names: Iterable[str]) -> dict[SeriesKey, float]:
 
 
 def _told(line: str) -> list[tuple[SeriesKey, float]]:
-    """The sample of a line, or nothing."""
+    """The sample of a line as a list, empty if there is none."""
     series, _, value = line.rpartition(" ")
     is_series = len(series) <= LONGEST_REMEMBERED and (series.endswith("}") or " " not in series)
     key = _key(series) if is_series else None
@@ -61,7 +61,7 @@ def _told(line: str) -> list[tuple[SeriesKey, float]]:
 
 @functools.lru_cache(maxsize=REMEMBERED)
 def _key(series: str) -> SeriesKey | None:
-    """Of what precedes a value; None where that is more than a series, or none."""
+    """The key of a series as text before a value; None if it is not exactly one series."""
     found = _samples(f"{series} {_NO_COUNT}")
     return series_key(found[0].name, found[0].labels) if [each.value for each in found] == [_NO_COUNT] else None
 

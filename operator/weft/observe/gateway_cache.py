@@ -1,4 +1,4 @@
-"""InferencePools and HTTPRoutes of ours that a Gateway sends requests by, kept current where the cluster knows them."""
+"""Our InferencePools and HTTPRoutes for Gateways, kept current where the cluster has these kinds."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ KINDS = (INFERENCE_POOLS, HTTP_ROUTES)
 
 
 class GatewayCache:
-    """`changed` is called from informer threads with the UID of the resource that an object belongs to."""
+    """Caches both kinds. `changed` is called from informer threads with the UID of an object's owner."""
 
     def __init__(self, reader: Reader, namespaces: Sequence[str], changed: Callable[[str | None], None]) -> None:
-        """`namespaces` empty reads those of the whole cluster. Nothing is read before the reflectors start."""
+        """An empty `namespaces` reads the whole cluster. Nothing is read before the reflectors start."""
         self._changed = changed
         places: list[str | None] = [*namespaces] or [None]
         self._lists = [_Noticed(reader, kind, place, changed) for kind in KINDS for place in places]
@@ -39,12 +39,12 @@ class GatewayCache:
 
     @property
     def answered(self) -> bool:
-        """Whether each kind was asked for once, and handed out where it is there."""
+        """Whether each kind was tried once, and its objects are in the cache if it is served."""
         return all(listing.settled for listing in self._lists)
 
     @property
     def lacks(self) -> Explanation | None:
-        """The first kind that is not there, may not be read or was not read yet, and what to do about it."""
+        """The first kind that is missing, forbidden or not read yet, with what to do about it; None without any."""
         for listing in self._lists:
             if listing.refused:
                 return Explanation(Reason.NotPermitted, f"Weft may not list {listing.name}: apply its roles anew")
@@ -58,12 +58,12 @@ class GatewayCache:
         return None
 
     def shown_pairs(self) -> dict[str, str]:
-        """What endpoint pickers of splits choose from, by UID of the split."""
+        """The generation that each split's endpoint picker chooses from, by UID of the split."""
         found = (record for record in self.objects() if (record.api_version, record.kind) == ENDPOINTS)
         return {record.owner_uid: shown_pair(record) for record in found if record.owner_uid is not None}
 
     def objects(self) -> tuple[ObjectRecord, ...]:
-        """All that there are, sorted by kind, namespace and name."""
+        """All objects, sorted by kind, namespace and name."""
         return tuple(record for reflector in self.reflectors for record in reflector.records())
 
     def _object_changed(self, old: ObjectRecord | None, new: ObjectRecord | None) -> None:
@@ -72,7 +72,7 @@ class GatewayCache:
 
 
 class _Noticed(OptionalListWatch[ObjectRecord]):
-    """One that tells when its kind comes or goes: without objects, nothing else would."""
+    """Reports when its kind appears or disappears: without objects, nothing else would."""
 
     def __init__(
         self, reader: Reader, kind: OptionalKind, namespace: str | None, changed: Callable[[str | None], None]
@@ -89,5 +89,5 @@ class _Noticed(OptionalListWatch[ObjectRecord]):
 
 
 def _read(kind: OptionalKind, body: Json) -> ObjectRecord:
-    """Items of a list do not carry their kind."""
+    """The record of an object; items of a list do not carry their kind."""
     return read_object({**body, "apiVersion": kind.api_version(kind.versions[0]), "kind": kind.kind})

@@ -1,4 +1,4 @@
-"""Samples of one pod's engine metrics over the last window, whichever source they came from."""
+"""Samples of one pod's engine metrics over the last window, from either source."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 Labels = tuple[tuple[str, str], ...]
 SeriesKey = tuple[str, Labels]  # (name of the sample, its labels without those of the target)
 
-STALE_SECONDS = 45.0  # three intervals of a usual Prometheus: older windows count as no answer
+STALE_SECONDS = 45.0  # three usual scrape intervals: an older window counts as no answer
 
-# Ranks that compute one request together: where each has series of its own, they tell the same requests.
+# Ranks that compute one request together: if each has its own series, they count the same requests.
 LOCKSTEP_LABELS = {"tp_rank", "pp_rank", "moe_ep_rank"}
-# SGLang's gauges tell a queue by priority as well, and all of it as `priority=""`, which Prometheus leaves out. In its
-# counters and histograms those are the requests without a priority, and nothing tells all of them.
+# SGLang's gauges report a queue by priority and in total as `priority=""`, a label that Prometheus drops. In its
+# counters and histograms that means requests without a priority, and there is no total.
 PART_LABEL = "priority"
-PAGE_LABEL = "page"  # keeps series of the same name on two pages of one replica apart
+PAGE_LABEL = "page"  # separates series of the same name on two pages of one replica
 TARGET_LABELS = {"instance", "job", "namespace", "pod", "container", "endpoint", "service", "node", "prometheus"}
 
 _time_of = itemgetter(0)
@@ -37,11 +37,11 @@ _time_of = itemgetter(0)
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One pod whose engine answers metrics. `names` are the families worth keeping.
+    """One pod whose engine serves metrics. `names` are the families to keep.
 
-    One that is not to be `scraped` belongs to others, and is known through Prometheus alone; one that `shares_pod` with
-    others is known by scraping alone, as samples of one pod do not tell their port there. `pages` are what else tells
-    of the same replica: its other pods that answer requests, and their other ports.
+    A target that is not `scraped` belongs to others, and is known through Prometheus alone; one that `shares_pod` with
+    others is known by scraping alone, as Prometheus' samples do not tell ports apart. `pages` are the other sources
+    of the same replica: its other pods that take requests, and their other ports.
     """
 
     uid: str
@@ -51,30 +51,30 @@ class Target:
     port: int
     path: str
     names: tuple[str, ...]
-    startup_seconds: float | None = None  # what the pod's conditions tell
+    startup_seconds: float | None = None  # from the pod's conditions
     scraped: bool = True
     shares_pod: bool = False
     pages: tuple[Target, ...] = ()
-    start: MeasuredStart | None = None  # as the pod's conditions and containers tell it
+    start: MeasuredStart | None = None  # from the pod's conditions and containers
 
     @property
     def url(self) -> str:
-        """Where the engine serves its metrics; IPv6 addresses get their brackets."""
+        """The URL of the engine's metrics; IPv6 addresses get brackets."""
         host = f"[{self.ip}]" if ":" in self.ip else self.ip
         return f"http://{host}:{self.port}{self.path}"
 
 
 @dataclass(frozen=True, slots=True)
 class EngineTarget(Target):
-    """One of an engine, which is read by the `series` of what its own pod runs."""
+    """A target that is an engine, read by the `series` of what its own pod runs."""
 
     series: EngineSeries = field(kw_only=True)
-    models: frozenset[str] = field(default=frozenset(), kw_only=True)  # that the pool serves, by name
+    models: frozenset[str] = field(default=frozenset(), kw_only=True)  # names of what the pool serves
     revision: str = field(default="", kw_only=True)  # of what its pod was rendered from
 
 
 class Origin(StrEnum):
-    """Who told us the samples."""
+    """The source of the samples."""
 
     Engine = "engine"
     Prometheus = "prometheus"
@@ -84,9 +84,9 @@ class Origin(StrEnum):
 class History:
     """Samples by series. `now` is on the same clock as the samples' times, and no other.
 
-    A series whose samples begin later than `begun`, and later than others, was born in between. One page that lacks a
-    series may be torn: before two have lacked it, nobody knows that it was not there. `asked_seconds` is how long ago
-    the pod answered somebody whose samples these are not.
+    A series whose samples begin later than `begun`, and later than others, appeared in between. One page that lacks a
+    series may be truncated: only two in a row mean that it did not exist. `asked_seconds` is how long ago the pod
+    answered another source.
     """
 
     now: float
@@ -98,20 +98,20 @@ class History:
     _usable: dict[SeriesKey, list[Sample]] = field(init=False, repr=False, compare=False, default_factory=dict)
     _ends: list[tuple[float, float]] = field(init=False, repr=False, compare=False, default_factory=list)
     _in_order: list[Times] = field(init=False, repr=False, compare=False, default_factory=list)
-    # By name: what several figures are read from, and looking for it each time was a fifth of all work.
+    # By name: several figures read them, and searching each time was a fifth of all work.
     _told: dict[str, list[list[Sample]]] = field(init=False, repr=False, compare=False, default_factory=dict)
     _of_gauge: dict[str, list[list[Sample]]] = field(init=False, repr=False, compare=False, default_factory=dict)
     _growth: dict[str, float | None] = field(init=False, repr=False, compare=False, default_factory=dict)
     _by_bound: dict[str, Buckets] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Find the series of a name without looking at all of them."""
+        """Index the series by name."""
         for key in self.series:
             self._by_name.setdefault(key[0], []).append(key)
 
     @property
     def _times(self) -> tuple[float, float]:
-        """Of the oldest and of the newest sample, looked for once; infinite without any."""
+        """Times of the oldest and newest sample, computed once; infinite without any."""
         if not self._ends:
             times = {at for samples in set(map(_times_of, self.series.values())) for at in samples}
             self._ends.append((min(times, default=math.inf), max(times, default=-math.inf)))
@@ -119,77 +119,77 @@ class History:
 
     @property
     def age_seconds(self) -> float:
-        """Seconds since the newest sample of any series; infinite when there is none."""
+        """Seconds since the newest sample of any series; infinite without any."""
         return max(0.0, self.now - self._times[1])
 
     @property
     def silent_seconds(self) -> float:
-        """Seconds since the pod answered anybody, as far as any source knows."""
+        """Seconds since the pod answered any source, as far as known."""
         return min(self.age_seconds, self.asked_seconds)
 
     def beside(self, other: History) -> History:
-        """The same samples of a pod that another source has asked, too."""
+        """The same samples, noting that another source asked the pod, too."""
         found = replace(self, asked_seconds=other.age_seconds)
         found._ends.extend(self._ends)  # noqa: SLF001 - of our own kind, and found by looking at every sample
         return found
 
     def has(self, name: str) -> bool:
-        """Whether any sample of that name was seen."""
+        """Whether any sample with this name was seen."""
         return name in self._by_name
 
     def shows(self, name: str) -> bool:
-        """Whether the gauge, counter or histogram of that name was seen with any number that it can have."""
+        """Whether the gauge, counter or histogram with this name was seen with any usable value."""
         return any(self._lines(name)) or any(self._lines(f"{name}_count"))
 
     def gauge(self, name: str, wanted: Labels = ()) -> tuple[float, ...]:
-        """Newest value of each series of that name whose labels include `wanted`."""
+        """The newest value of each series with this name whose labels include `wanted`."""
         return tuple([line[-1][1] for line in self._gauges(name, wanted) if line])
 
     def rate(self, name: str) -> float | None:
-        """Growth per second, summed over the series of that name."""
+        """Growth per second, summed over the series with this name; None without any."""
         return _sum(map(pace, self._lines(name)))
 
     def lines(self, name: str) -> Iterable[list[Sample]]:
-        """The usable samples of each series of that name, in order of time."""
+        """The usable samples of each series with this name, in order of time."""
         return self._lines(name)
 
     def moves(self, first: Iterable[str], but: str | None = None) -> bool:
-        """Whether any series but those of one name changed in the window; `first` are names to look at first."""
+        """Whether any series except those named `but` changed in the window; `first` are names to check first."""
         likely = (line for name in first for line in self._lines(name))
         return any(map(_changes, likely)) or any(_changes(self._line(key)) for key in self.series if key[0] != but)
 
     def stands_still(self, name: str, seconds: float) -> bool:
-        """Whether each series of that name has told the same, and more than zero, for so long; False without any."""
+        """Whether each series with this name was constant and above zero for `seconds`; False without any."""
         lines = [line for line in self._lines(name) if line]
         return bool(lines) and all(
             line[-1][1] > 0 and line[-1][0] - line[0][0] >= seconds and not _changes(line) for line in lines
         )
 
     def values(self, label: str) -> set[str]:
-        """What a label of the series says."""
+        """The values of a label over all series."""
         return {text for _, labels in self.series for name, text in labels if name == label}
 
     def count(self, name: str) -> int:
-        """How many series of that name there were in the window."""
+        """How many series with this name were in the window."""
         return len(self._by_name.get(name, ()))
 
     def gone(self, name: str) -> int:
-        """How many series of that name the last two pages that show it lack: a single one may be torn."""
+        """How many series with this name are missing on the last two pages that show the name; one may be truncated."""
         return len(self._by_name.get(name, ())) - len(self._present(self._by_name.get(name, ())))
 
     def counted_seconds(self, name: str) -> float | None:
-        """Seconds between the first and the last usable sample of that name; None without two."""
+        """Seconds between the first and the last usable sample with this name; None without two."""
         times = [at for line in self._lines(name) for at, _ in line]
         return max(times) - min(times) if len(times) > 1 else None
 
     def increase(self, name: str) -> float | None:
-        """Growth over the window, summed over the series of that name."""
+        """Growth over the window, summed over the series with this name; None without any."""
         if name not in self._growth:
             self._growth[name] = _sum(map(grown, self._lines(name)))
         return self._growth[name]
 
     def increase_from_birth(self, name: str, wanted: Labels = ()) -> float | None:
-        """As `increase`, where a series that was not there at first has grown from zero."""
+        """As `increase`, but a series that did not exist at first has grown from zero."""
         oldest = max(self.begun, min((samples[0][0] for samples in self.series.values() if samples), default=math.inf))
         lines = [samples for samples in self._of(name, wanted) if samples]
         return _sum(increase(((oldest, 0.0), *line) if line[0][0] > oldest else line) for line in lines)
@@ -209,7 +209,7 @@ class History:
         return tuple(sorted(counted.items()))
 
     def recent(self, seconds: float, names: Iterable[str]) -> History:
-        """Series of these names, from the newest sample on that is at least `seconds` older than the newest of all."""
+        """Series with these names, from the newest sample that is at least `seconds` older than the newest of all."""
         newest = self._times[1] if self._times[1] > -math.inf else self.now
         kept = [key for name in names for key in self._by_name.get(name, ())]
         series = {key: _since(self.series[key], newest - seconds) for key in kept}
@@ -227,22 +227,22 @@ class History:
         return sum(line[-1][1] - line[0][1] for line in self._gauges(name) if line)
 
     def most(self, name: str) -> float:
-        """The most that a gauge was in the window, summed over its series; 0 without any."""
+        """The maximum of a gauge in the window, summed over its series; 0 without any."""
         return sum(self.peaks(name))
 
     def peaks(self, name: str) -> tuple[float, ...]:
-        """The most that each series of a gauge was in the window."""
+        """The maximum of each series of a gauge in the window."""
         return tuple(max(value for _, value in line) for line in self._gauges(name) if line)
 
     def mean(self, name: str) -> float | None:
-        """Mean observation of the histogram `name` over the window; None when nothing was observed."""
+        """Mean observation of the histogram `name` over the window; None if nothing was observed."""
         total, count = self.increases(f"{name}_sum", f"{name}_count")
         return total / count if total is not None and count else None
 
     def increases(self, one: str, other: str) -> tuple[float | None, float | None]:
-        """Growth of two counters that are parts of one ratio, over the time for which both were told.
+        """Growth of two counters that are parts of one ratio, over the time for which both have samples.
 
-        A page that was cut off in between tells one of them for longer: prompts would look twice as long, or half.
+        A truncated page in between has only one of them: prompts would look twice as long, or half.
         """
         lines = [line for name in (one, other) for line in self._lines(name)]
         if len({(line[0][0], line[-1][0]) for line in lines if line}) < 2:  # noqa: PLR2004 - all are of the same time
@@ -254,7 +254,7 @@ class History:
         return {key[1]: {at for at, _ in self._line(key)} for key in self._keys(name, ())}
 
     def _grown_beside(self, name: str, other: Mapping[Labels, set[float]]) -> float | None:
-        """Growth at times of which the other counter has samples, too, of the same labels where it has these."""
+        """Growth at the times of which the other counter has samples, too, with the same labels if it has these."""
         if not any(other.values()):
             return self.increase(name)
         anywhere = set[float]().union(*other.values())
@@ -277,7 +277,7 @@ class History:
         return self._of_gauge[name]
 
     def _present(self, keys: Iterable[SeriesKey]) -> list[SeriesKey]:
-        """Those that one of the last two pages with any of them shows: labels that change add nothing up."""
+        """The series on either of the last two pages that have any of them: changing labels must not add up."""
         every = [key for key in keys if self.series[key]]
         ends = {self.series[key][-1][0] for key in every}
         if len(ends) < 2:  # noqa: PLR2004 - all are of one page, or none is there
@@ -292,16 +292,16 @@ class History:
         return [key for key in keys if self.series[key][-1][0] >= since]
 
     def _line(self, key: SeriesKey) -> list[Sample]:
-        """The usable samples of one series, which several figures are read from."""
+        """The usable samples of one series, cached as several figures read them."""
         if key not in self._usable:
             self._usable[key] = usable(self.series[key], self._in_order)
         return self._usable[key]
 
     def _keys(self, name: str, wanted: Labels) -> Iterable[SeriesKey]:
-        """Series of that name, of ranks in lockstep the first alone.
+        """Keys of the series with this name; of ranks in lockstep only the first.
 
         The first series tells whether there are such ranks: an engine gives all series of a name the same labels, as
-        its metrics client makes them by one list of labels for each name.
+        its metrics client declares the labels of each name once.
         """
         keys = self._by_name.get(name, [])
         if wanted:
@@ -315,7 +315,7 @@ class History:
 
 
 def _wholes(keys: Iterable[SeriesKey]) -> Iterable[SeriesKey]:
-    """Without the parts of what is told as a whole, too."""
+    """The series without parts by priority if there is a total, too."""
     every = list(keys)
     if len(every) < 2:  # noqa: PLR2004 - a part and its whole
         return every
@@ -324,7 +324,7 @@ def _wholes(keys: Iterable[SeriesKey]) -> Iterable[SeriesKey]:
 
 
 def series_key(name: str, tags: Mapping[str, str]) -> SeriesKey:
-    """Key of one series without the labels that a scraper adds about its target."""
+    """The key of a series, without the labels that a scraper adds about its target."""
     return name, tuple(sorted((key, value) for key, value in tags.items() if key not in TARGET_LABELS))
 
 
@@ -337,7 +337,7 @@ def _times_of(samples: tuple[Sample, ...]) -> tuple[float, ...]:
 
 
 def _since(samples: tuple[Sample, ...], start: float) -> tuple[Sample, ...]:
-    """Samples from the last one at or before `start` on."""
+    """The samples from the last one at or before `start` on."""
     before = [position for position, (at, _) in enumerate(samples) if at <= start]
     return samples[before[-1] :] if before else samples
 

@@ -1,4 +1,4 @@
-"""Whose a pod is, and which of a replica: by its controller and its name, as anybody may edit a label and nobody these.
+"""Which pool and replica a pod belongs to, by its controller and name: labels can be edited, those cannot.
 
 Pure: no client types, no IO.
 """
@@ -21,14 +21,14 @@ NOBODY: Json = {}
 
 @dataclass(frozen=True, slots=True)
 class Identified:
-    """Which replica a pod belongs to, and those labels that tell so and are not as its name says (`mislabelled`)."""
+    """The replica that a pod belongs to, and identifying labels that differ from what its name says (`mislabelled`)."""
 
     identity: PodIdentity
     mislabelled: tuple[tuple[str, str], ...] = ()
 
 
 def identify(meta: Json) -> Identified | None:
-    """A pod whose controller is one of our pools, by its name; by its labels where the name tells nothing."""
+    """Identify a pod controlled by one of our pools by its name, else by its labels; None for others."""
     tags, owner = meta.get("labels") or {}, _controller(meta)
     uid, pool, name = str(owner.get("uid") or ""), str(owner.get("name") or ""), str(meta.get("name") or "")
     if not uid:
@@ -42,7 +42,7 @@ def identify(meta: Json) -> Identified | None:
 
 
 def _by_labels(tags: Mapping[str, Any], uid: str) -> Identified | None:
-    """Labels and the controller must agree on the UID."""
+    """Identify a pod by labels; they and the controller must agree on the UID."""
     if tags.get(labels.POOL_UID) != uid:
         return None
     try:
@@ -56,13 +56,13 @@ def _revision(tags: Mapping[str, Any]) -> str:
 
 
 def controller_uid(meta: Json) -> str | None:
-    """UID of the owner of our group that controls the object, or None."""
+    """The UID of our resource that controls the object, or None."""
     uid = _controller(meta).get("uid")
     return str(uid) if uid else None
 
 
 def _controller(meta: Json) -> Json:
-    """The reference to the owner of our group that controls the object; nothing where there is none."""
+    """The owner reference to our resource that controls the object; empty without one."""
     for owner in meta.get("ownerReferences") or ():
         of_ours = str(owner.get("apiVersion", "")).startswith(f"{labels.GROUP}/")
         if of_ours and owner.get("controller") and owner.get("uid"):

@@ -1,4 +1,4 @@
-"""Small reads on demand, remembered for a while: a model's config in a ConfigMap, the values of PriorityClasses."""
+"""Small reads on demand, cached for a while: a model's config in a ConfigMap, the values of PriorityClasses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PRIORITY_SECONDS = 60.0
 
 
 class ConfigFiles:
-    """Texts out of ConfigMaps. A ConfigMap that is missing or forbidden gives None; an outage keeps the last answer."""
+    """Texts from ConfigMaps. A missing or forbidden ConfigMap gives None; in an outage the last answer stays."""
 
     def __init__(self, reader: Reader, clock: Callable[[], float] = time.monotonic) -> None:
         """Nothing is read before it is asked for."""
@@ -29,7 +29,7 @@ class ConfigFiles:
         self._known: dict[tuple[str, str], tuple[float, dict[str, str]]] = {}
 
     def text(self, namespace: str, name: str, key: str) -> str | None:
-        """Content of one key, at most half a minute old while the API server answers."""
+        """The content of one key, at most half a minute old while the API server answers."""
         read_at, data = self._known.get((namespace, name), (None, {}))
         if read_at is None or self._clock() - read_at >= CONFIG_SECONDS:
             data = self._read(namespace, name, data)
@@ -46,7 +46,7 @@ class ConfigFiles:
 
 
 class Priorities:
-    """Values of PriorityClasses by name, and which preempt; empty where reading them is not permitted."""
+    """Values of PriorityClasses by name, and which preempt; empty if reading them is not permitted."""
 
     def __init__(self, reader: Reader, clock: Callable[[], float] = time.monotonic) -> None:
         """Nothing is read before it is asked for."""
@@ -57,7 +57,7 @@ class Priorities:
         self._polite: frozenset[str] = frozenset()
 
     def value(self, name: str | None) -> int:
-        """Value of one class, 0 for none and for an unknown one."""
+        """The value of a class, 0 for no class and for an unknown one."""
         if name is None:
             return 0
         if self._read_at is None or self._clock() - self._read_at >= PRIORITY_SECONDS:
@@ -66,7 +66,7 @@ class Priorities:
         return self._values.get(name, 0)
 
     def preempts(self, name: str | None) -> bool:
-        """Whether pods of a class may take the place of lower ones, as when its `value` was last asked for."""
+        """Whether pods of a class may preempt others, as of the last call of `value`."""
         return name not in self._polite
 
     def _refresh(self) -> None:

@@ -1,4 +1,4 @@
-"""From windows of samples to what a pod and a pool were observed to do."""
+"""What a pod and a pool were observed to do, from windows of samples."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from weft.observe.arriving import Arrived
     from weft.observe.history import EngineTarget, History, Target
 
-LEAST_PART = 0.25  # of the longest window, over which a rate is told at least
-NEARLY_AS_LONG = 0.9  # as the longest window: the rest is when scrapes happened to be
-LONG_PROMPT = 95  # the percentile of prompt and answer lengths that workloads are declared by
+LEAST_PART = 0.25  # of the longest window: a rate is measured over at least this
+NEARLY_AS_LONG = 0.9  # of the longest window: the rest is due to scrape times
+LONG_PROMPT = 95  # the percentile of prompt and answer lengths in a declared workload
 
 
 @dataclass(frozen=True, slots=True)
 class Histograms:
-    """What was counted by bucket over the window, at one pod or at all together."""
+    """Bucket counts over the window, of one pod or all together."""
 
     ttft: Buckets
     tpot: Buckets
@@ -44,15 +44,15 @@ class Histograms:
 
     @classmethod
     def of(cls, window: Window) -> Histograms:
-        """Of one pod."""
+        """The histograms of one pod."""
         latencies, lengths = (window.ttft_buckets, window.tpot_buckets), (window.input_buckets, window.output_buckets)
         return cls(*latencies, *lengths, window.transfer_buckets, by_request=window.series.tpot is not None)
 
     @classmethod
     def merged(cls, pods: Iterable[Histograms]) -> Histograms:
-        """Of all pods together; no times per output token where one tells requests and another one gaps.
+        """The histograms of all pods; without TPOT if some count requests and others gaps.
 
-        A request of a thousand tokens would count as one there and as a thousand here.
+        A request of a thousand tokens would count as one there and a thousand here.
         """
         every = list(pods)
         units = {each.tpot_unit for each in every} - {None}
@@ -67,13 +67,13 @@ class Histograms:
 
     @property
     def tpot_unit(self) -> str | None:
-        """What one time per output token is of, where any was counted."""
+        """What one TPOT observation is of, `request` or `gap`; None without observations."""
         unit = "request" if self.by_request else "gap"
         return unit if any(count for _, count in self.tpot) else None
 
     @property
     def unresolved(self) -> tuple[tuple[str, int], ...]:
-        """Percentiles of latencies that the buckets cannot tell."""
+        """Latency percentiles that the buckets cannot resolve, as (latency, percent)."""
         kinds = (("ttft", self.ttft), ("tpot", self.tpot))
         return tuple((kind, percent) for kind, buckets in kinds for percent in unresolved(buckets))
 
@@ -98,7 +98,7 @@ class _Seen:
 
 
 def observe_pod(target: Target, window: Window, found: Histograms) -> PodObservation:
-    """One pod's figures over the window; its start-up time by its conditions, else by the engine's own word."""
+    """One pod's figures over the window; its start-up time is from its conditions, else the engine's."""
     ttft_mean, tpot_mean = window.ttft_mean, window.tpot_mean
     return PodObservation(
         pod=target.pod,
@@ -127,7 +127,7 @@ def observe_pod(target: Target, window: Window, found: Histograms) -> PodObserva
 
 @dataclass(frozen=True, slots=True)
 class Together:
-    """What the pods that answered tell in common: `prefix_tokens` were looked up in the prefix cache, and found.
+    """Figures over all pods that answered; `prefix_tokens` is (looked up in the prefix cache, found).
 
     `rate` is requests per second.
     """
@@ -146,7 +146,7 @@ def observe_pool(
     histories: Mapping[str, History],
     fronts: Iterable[Target] = (),
 ) -> PoolObservation:
-    """What the pods of a pool tell in their windows of samples, each by the series of the engine that it runs.
+    """What a pool was observed to do, from the windows of its pods, each read by its own engine's series.
 
     A pod counts as answered once its window is fresh and long enough for a rate.
     """
@@ -162,7 +162,7 @@ def observe_pool(
 
 
 def _together(seen: Sequence[_Seen], arrived: Arrived) -> Together:
-    """What all pods tell together: figures by those that answered, and words about what is missing by their pages."""
+    """Figures over the pods that answered, and caveats about what is missing on their pages."""
     answered = [each for each in seen if each.answered]
     windows, histograms = [each.window for each in answered], [each.histograms for each in answered]
     found, pages = Histograms.merged(histograms), _pages_to_judge(seen)
@@ -182,13 +182,13 @@ def _together(seen: Sequence[_Seen], arrived: Arrived) -> Together:
 
 
 def _pages_to_judge(seen: Sequence[_Seen]) -> list[Window]:
-    """By whose pages a series is missing: those that were seen for long enough; until there is one, all of engines."""
+    """The pages to report missing series of: those seen for long enough; until there is one, all of engines."""
     lasting = [each.window for each in seen if each.answered or _tells_no_rate_for_good(each.window)]
     return lasting or [each.window for each in seen if STRANGER not in each.window.contradicted]
 
 
 def _windows(fresh: Sequence[tuple[EngineTarget, History]]) -> list[Window]:
-    """Of those whose page is that of an engine of the pool, and of strangers, as which they are marked."""
+    """The windows of pages of the pool's engines, and of pages of other models, which are marked."""
     windows = [Window.of(history, target.series) for target, history in fresh]
     odd = strangers([target for target, _ in fresh], windows)
     return [
@@ -198,15 +198,15 @@ def _windows(fresh: Sequence[tuple[EngineTarget, History]]) -> list[Window]:
 
 
 def _tells_no_rate_for_good(window: Window) -> bool:
-    """Whether a page of the pool's engines, which has all series from the start, was seen twice."""
+    """Whether a page of one of the pool's engines, with all series from the start, was seen twice."""
     is_page = STRANGER not in window.contradicted
     return is_page and window.history.span_seconds > 0 and not window.series.born_late
 
 
 def words_of(targets: Iterable[EngineTarget], histories: Mapping[str, History]) -> dict[str, EngineWord]:
-    """Which engines have something to do, by name of their pod, from the first sample on.
+    """Which engines are idle, by pod name, from the first sample on.
 
-    Those that do not tell are left out. A pod that leaves needs no rate, for which `observe_pool` waits.
+    Engines that do not report it are left out. A leaving pod needs no rate, for which `observe_pool` waits.
     """
     known = [(target, histories[target.uid]) for target in targets if target.uid in histories]
     windows = [Window.of(history, each.series) for each, history in known]
@@ -218,14 +218,14 @@ def words_of(targets: Iterable[EngineTarget], histories: Mapping[str, History]) 
 
 
 def _idle(window: Window) -> bool | None:
-    """A page that is none tells of nobody's requests."""
+    """Whether an engine is idle; None if its page cannot be believed or does not say."""
     return window.idle if NO_PAGE.isdisjoint(odd_page(window)) else None
 
 
 def add_up(expected: int, pods: tuple[PodObservation, ...], together: Together) -> PoolObservation:
-    """A pool's figures: sums over the pods that answered, means weighted by their requests, percentiles of all buckets.
+    """A pool's figures: sums over the pods that answered, means weighted by requests, percentiles over all buckets.
 
-    So many pods were expected to answer.
+    `expected` is how many pods should have answered.
     """
     found, arrived = together.histograms, together.arrived
     input_tokens = _weighted(pods, lambda pod: pod.input_tokens)
@@ -270,10 +270,10 @@ def add_up(expected: int, pods: tuple[PodObservation, ...], together: Together) 
 
 
 def _rate_of_all(windows: Sequence[Window]) -> float | None:
-    """Requests per second that all of them answered, over the time for which all of them were seen.
+    """Requests per second of all pods, over the time for which all of them were seen.
 
-    Rates over windows of other lengths would count twice what the others answered before a pod was there and it answers
-    now: each replica that is added would look like demand for another one.
+    Rates over different windows would count twice what others answered before a pod existed and it answers now: each
+    added replica would look like demand for another one.
     """
     spans = [window.counted_seconds or 0.0 for window in windows]
     seconds = common_seconds(spans)
@@ -282,24 +282,24 @@ def _rate_of_all(windows: Sequence[Window]) -> float | None:
 
 
 def common_seconds(spans: Sequence[float]) -> float | None:
-    """The last seconds over which to count at all, of which so many were counted at each; None: over all of them.
+    """The last seconds over which to count on all pods, given the seconds counted on each; None: the whole windows.
 
-    No fewer than make a rate: who was not there for all of them answered nothing before.
+    No less than a rate needs: a pod that did not exist for all of them answered nothing before.
     """
     shortest, longest = min(spans, default=0.0), max(spans, default=0.0)
     return None if shortest >= NEARLY_AS_LONG * longest else max(shortest, LEAST_PART * longest)
 
 
 def _prefix_tokens(windows: list[Window]) -> tuple[float, float]:
-    """Prompt tokens looked up in the prefix caches of all, and found."""
+    """Prompt tokens looked up in all prefix caches, and found."""
     found = [tokens for tokens in (window.prefix_tokens for window in windows) if tokens is not None]
     return sum(tokens[0] for tokens in found), sum(tokens[1] for tokens in found)
 
 
 def _prefix_hit(together: Together, prompt: float | None, computed: float | None) -> float | None:
-    """Fraction of prompt tokens found in the prefix cache: by its own counters, else by what was left to compute.
+    """Fraction of prompt tokens found in the prefix cache: by its counters, else by the tokens that were computed.
 
-    What came from another engine was not computed here, and not found either.
+    Tokens from another engine were not computed here, and not found either.
     """
     queries, hits = together.prefix_tokens
     if queries > 0:
@@ -315,12 +315,12 @@ def _startup(target: Target, window: Window) -> float | None:
 
 
 def _start(target: Target, window: Window) -> MeasuredStart | None:
-    """With what the engine itself says of its weights."""
+    """The pod's measured start, with the engine's own time for loading weights."""
     return target.start and with_weights(target.start, _lasted(window, window.series.loading))
 
 
 def _lasted(window: Window, name: str | None) -> float | None:
-    """Seconds by a gauge; none where it is zero, as SGLang 0.5.15 shows whatever its start took."""
+    """The seconds in a gauge; None if it is zero, as SGLang 0.5.15 always shows."""
     return _mean(tuple([seconds for seconds in window.gauge(name) if seconds > 0.0]))
 
 
@@ -350,13 +350,13 @@ def _median(values: tuple[float, ...]) -> float | None:
 
 
 def _of_all(pods: Iterable[PodObservation], value: Callable[[PodObservation], float | None]) -> float | None:
-    """The weighted mean, or None where a pod that answered requests does not tell."""
+    """The weighted mean, or None if a pod that answered requests lacks the value."""
     busy = tuple(pod for pod in pods if pod.requests_per_second)
     return None if any(value(pod) is None for pod in busy) else _weighted(busy, value)
 
 
 def _weighted(pods: Iterable[PodObservation], value: Callable[[PodObservation], float | None]) -> float | None:
-    """Mean over pods, weighted by requests per second; pods without the value are left out."""
+    """The mean over pods, weighted by requests per second; pods without the value are left out."""
     pairs = [(value(pod), pod.requests_per_second or 0.0) for pod in pods]
     known = [(number, weight) for number, weight in pairs if number is not None]
     total = sum(weight for _, weight in known)

@@ -1,7 +1,7 @@
-"""Counts of one page that cannot be: its pod then tells no demand, while its siblings are believed.
+"""Impossible counts on one page: its pod then reports no demand, while other replicas are believed.
 
-Latencies and ratios in another unit are what a build tells, of which all replicas tell the same (`contradictions`);
-these are what one process does.
+Latencies and ratios in another unit come from a build, and are the same on all replicas (`contradictions`);
+these come from one process.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ if TYPE_CHECKING:
     from weft.observe.arithmetic import Sample
     from weft.observe.window import Window
 
-# Far more than any replica answers of even the shortest requests, a front passes on, or one has connections for.
+# Far more than any replica answers of the shortest requests, a router forwards, or has connections for.
 MOST_PER_SECOND = 10_000.0
 MOST_INSIDE = 100_000.0
-# A restart within a window of a counter that is this small may look like anything.
+# A restart in a window in which a counter is that small may look like anything.
 LEAST_FALL = 10.0
 _STEADY_STEPS = 2
-# An engine that started anew has not answered so many in one scrape, and then never so fast again.
+# A restarted engine has not answered that many times more in one scrape than in any later one.
 MOST_TIMES_AT_FIRST = 10.0
-# In one scrape and in no other: before a second one says so, it is no count of answers, and no crowd.
+# In one scrape and no other: until a second one confirms it, it is no count of answers, and no burst.
 MOST_AT_ONCE_PER_SECOND = 1_000.0
-# Counts of a page that is written while it is read are a request or two apart.
+# Counts on a page that changes while it is written are a request or two apart.
 LENGTHS_MAY_DIFFER = 0.1
 ENOUGH_LENGTHS = 10.0
 
 
 def odd_counts(window: Window) -> frozenset[str]:
-    """The figures of this page that cannot be."""
+    """The impossible figures of this page."""
     return frozenset(_odd(window))
 
 
 def goes_down_and_up(lines: Iterable[Sequence[Sample]]) -> bool:
-    """Whether a counter falls and is no count that starts anew: several processes answer in turn, or it leapt before.
+    """Whether a counter falls without a restart: several processes answer in turn, or it leapt before.
 
-    After a restart counts are below those before it, or come there step by step, and the first one is of a few seconds.
+    After a restart, counts are below earlier ones or reach them step by step, and the first covers a few seconds.
     Lines are in order of time.
     """
     every = [[value for _, value in line] for line in lines]
@@ -51,7 +51,7 @@ def goes_down_and_up(lines: Iterable[Sequence[Sample]]) -> bool:
 
 
 def leaps(lines: Iterable[Sequence[Sample]]) -> bool:
-    """Whether a counter grows in one step as no replica answers, and in no other by a tenth as fast."""
+    """Whether a counter grows in one step faster than any replica answers, and in no other a tenth as fast."""
     return any(map(_leaps, lines))
 
 
@@ -64,7 +64,7 @@ def _leaps(line: Sequence[Sample]) -> bool:
 
 
 def _is_there_once(line: Sequence[Sample]) -> bool:
-    """Whether one scrape alone tells a crowd that came faster than any: the newest, or one after which it is gone."""
+    """Whether a single scrape shows an impossibly fast burst: the newest, or one after which it is gone."""
     if max((value for _, value in line), default=0.0) < MOST_AT_ONCE_PER_SECOND:
         return False
     steps = zip(line, line[1:], [value for _, value in line[2:]] + [0.0], strict=False)
@@ -98,7 +98,7 @@ def _odd(window: Window) -> Iterator[str]:
 
 
 def _is_interlaced(values: list[float]) -> bool:
-    """Whether it falls, leaps by as much in one step, and counts before and after are the same ones."""
+    """Whether a counter falls, leaps by as much in one step, and has the same counts before and after."""
     steps = [after - before for before, after in pairwise(values)]
     if not steps or min(steps) > -LEAST_FALL or _starts_anew(steps):
         return False
@@ -111,14 +111,14 @@ def _is_interlaced(values: list[float]) -> bool:
 
 
 def _starts_anew(steps: list[float]) -> bool:
-    """Whether it falls once and then grows as steadily as one count does: little was counted before it fell."""
+    """Whether a counter falls once and then grows steadily, as after a restart: little was counted before."""
     falls = [at for at, step in enumerate(steps) if step < 0]
     after = steps[falls[-1] + 1 :]
     return len(falls) == 1 and len(after) >= _STEADY_STEPS and min(after) >= max(after) / 2.0
 
 
 def _falls_short(values: list[float]) -> bool:
-    """Whether it falls, and to far more than it counts from then on."""
+    """Whether a counter falls, but to far more than it counts from then on."""
     falls = [at for at, (before, after) in enumerate(pairwise(values), start=1) if after < before]
     later = values[falls[-1] :] if falls else []
     steps = [after - before for before, after in pairwise(later)]
@@ -126,9 +126,9 @@ def _falls_short(values: list[float]) -> bool:
 
 
 def _is_torn(window: Window, name: str | None) -> bool:
-    """Whether the sum of a histogram starts anew and its count does not, or is no number while its count goes on.
+    """Whether a histogram's sum restarts and its count does not, or is no number while its count goes on.
 
-    Or it counts what nobody answers: prompts in one scrape that are over in none.
+    Or it counts what nobody answers: prompts in one scrape that end in none.
     """
     if name is None:
         return False
@@ -147,7 +147,7 @@ def _falls(lines: Iterable[Sequence[Sample]]) -> set[float]:
 
 
 def _is_no_length(mean: float | None, buckets: Buckets) -> bool:
-    """Whether a mean is of less than one token, or not where the buckets say that all of them are."""
+    """Whether a mean length is below one token, or outside what the buckets say."""
     if mean is None:
         return False
     if mean < 1.0 - LENGTHS_MAY_DIFFER:
@@ -157,7 +157,7 @@ def _is_no_length(mean: float | None, buckets: Buckets) -> bool:
 
 
 def _ends_of_the_mean(buckets: Buckets) -> tuple[float, float]:
-    """What the mean is at least and at most by the buckets; anything where they count few, or not all."""
+    """The least and the most that the mean can be by the buckets; unlimited if they have few or incomplete counts."""
     total = buckets[-1][1] if buckets and math.isinf(buckets[-1][0]) else 0.0
     if total < ENOUGH_LENGTHS:
         return 0.0, math.inf

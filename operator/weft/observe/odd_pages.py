@@ -1,6 +1,6 @@
-"""Pages that are not believed: old ones, those that no engine of the pool shows, and those that nobody can add up.
+"""Pages that are not believed: outdated ones, those of foreign engines, and those that cannot be added up.
 
-Their replica tells no demand, while its siblings are believed: its pool does not shrink by it, nor grow.
+Their replica reports no demand, while others are believed: the pool neither shrinks nor grows by it.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from weft.observe.history import EngineTarget
     from weft.observe.window import Window
 
-# Whoever computes moves something on its page within this: a token, a block of KV memory, a chunk of a prompt.
+# A busy engine changes something on its page within this: a token, a KV block, a chunk of a prompt.
 STILL_SECONDS = 45.0
-# Answers of each sibling meanwhile, of which one that is there gets some.
+# Answers of each other replica meanwhile, of which a live one would get some.
 MANY_ANSWERS = 30.0
 MODEL_LABEL = "model_name"
 
 
 def odd_page(window: Window) -> Iterator[str]:
-    """Why a page is not believed, by what it shows itself."""
+    """Why a page is not believed, by its own content."""
     if _stands_still(window) and window.series.settles_when_idle and _stays_inside(window):
         yield STUCK
     names = _of_its_load(window)
@@ -34,9 +34,9 @@ def odd_page(window: Window) -> Iterator[str]:
 
 
 def old_beside_alive(windows: Sequence[Window]) -> list[bool]:
-    """Which pages are old ones as not even the processor time of who serves them moves, while that of others does.
+    """Which pages are outdated: not even the processor time of their server changes, while that of others does.
 
-    Where nobody's moves, it may be that it is not counted here.
+    If nobody's changes, it may not be counted here.
     """
     if not any(map(_beats, windows)):
         return [False] * len(windows)
@@ -44,9 +44,9 @@ def old_beside_alive(windows: Sequence[Window]) -> list[bool]:
 
 
 def old_beside_busy(windows: Sequence[Window]) -> list[bool]:
-    """Which of a pool's pages are old ones as nothing moves on them, while each of the others answers many requests.
+    """Which pages of a pool are outdated: nothing on them changes, while each of the others answers many requests.
 
-    Only of those that nothing else tells apart from an engine without requests.
+    Only for pages that nothing else distinguishes from an engine without requests.
     """
     still = [_stands_still(window) and not _is_alive(window) for window in windows]
     answered = [window.requests_done or 0.0 for window, is_still in zip(windows, still, strict=True) if not is_still]
@@ -55,9 +55,9 @@ def old_beside_busy(windows: Sequence[Window]) -> list[bool]:
 
 
 def strangers(targets: Iterable[EngineTarget], windows: Iterable[Window]) -> list[bool]:
-    """Which pages tell of other models alone, while a replica that was made alike tells of one that the pool serves.
+    """Which pages report only other models, while a replica of the same revision reports one that the pool serves.
 
-    Where none of them does, the engine may have a name of its own for it, or they serve by an earlier name.
+    If none does, the engine may have its own name for it, or they serve under an earlier name.
     """
     pairs = [(target, window.history.values(MODEL_LABEL)) for target, window in zip(targets, windows, strict=True)]
     alike = {target.revision for target, told in pairs if not told.isdisjoint(target.models)}
@@ -71,7 +71,7 @@ def _stands_still(window: Window) -> bool:
 
 
 def _is_alive(window: Window) -> bool:
-    """Whether what shows the page is there, or an engine tells for certain that it has nothing to do."""
+    """Whether the server of the page is alive, or the engine reliably reports that it is idle."""
     return window.series.tells_when_idle or _beats(window)
 
 
@@ -86,10 +86,10 @@ def _has_no_beat(window: Window) -> bool:
 
 
 def _stays_inside(window: Window) -> bool:
-    """Whether the same series have told for long enough that somebody is computed for.
+    """Whether the same series have shown running requests for long enough.
 
-    Of engines that tell it as of now, or soon: others may show the last batch for as long as none follows. Who waits
-    may wait for KV that nobody sends any more.
+    For engines whose gauge is current, or soon is: others may show the last batch until the next one. Waiting requests
+    do not count, as they may wait for KV that nobody sends any more.
     """
     lines = window.lines(window.series.running)
     return any(line[-1][1] > 0 and line[-1][0] - line[0][0] >= STILL_SECONDS for line in lines if line)
@@ -101,6 +101,6 @@ def _of_its_load(window: Window) -> tuple[str, ...]:
 
 
 def _is_garbled(window: Window, name: str) -> bool:
-    """Whether some series of a name show numbers that can be, and others do not: their sum would lack those."""
+    """Whether some series of a name have usable numbers, and others do not: their sum would lack those."""
     lines = window.lines(name)
     return any(lines) and not all(lines)

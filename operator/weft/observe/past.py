@@ -1,6 +1,6 @@
-"""Traffic of the last weeks as Prometheus counted it, for pools whose days nobody has seen: asked in the background.
+"""Past weeks of traffic from Prometheus, for pools without a daily pattern in their status: read in the background.
 
-Nothing waits for an answer, and without one a pool learns its days by living through them.
+Nothing waits for an answer, and without one a pool learns its days by observation.
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ if TYPE_CHECKING:
     from weft.domain.snapshot import PoolRecord
     from weft.observe.prometheus import PrometheusSource
 
-# 4032 values, of the 11,000 that Prometheus gives at once.
+# 4032 values, of the 11,000 that Prometheus returns at most.
 LONGEST_SECONDS = 14 * 86_400.0
-# Until one that gave no answer is asked again.
+# Until a pool without an answer is asked again.
 RETRY_SECONDS = 600.0
 
 log = logging.getLogger(__name__)
 
 
 class PastTraffic:
-    """Asks once for each pool. `ask_next` blocks, and is called from another thread than `found`."""
+    """Asks once per pool. `ask_next` blocks, and is called from another thread than `found`."""
 
     def __init__(self, source: PrometheusSource | None) -> None:
-        """Nothing was asked. Without a source nothing ever is."""
+        """Start with nothing asked. Without a source nothing ever is."""
         self._source = source
-        self._asked: dict[str, float] = {}  # by UID of the pool: not again before this epoch second
+        self._asked: dict[str, float] = {}  # by UID of the pool: do not ask before this epoch second
         self._found: dict[str, Past] = {}
         self._away = False
         self._lock = threading.Lock()
 
     def ask_next(self, pools: Collection[PoolRecord], now: float) -> None:
-        """Ask for one pool at most, of those whose days the status does not know."""
+        """Ask for one pool at most, of those whose status has no daily pattern."""
         self._forget_all_but({pool.key.uid for pool in pools})
         unknown = (pool for pool in pools if not knows_a_day(pool.status.forecast, now))
         waiting = (pool for pool in unknown if now >= self._asked.get(pool.key.uid, -math.inf))
@@ -62,7 +62,7 @@ class PastTraffic:
             self._away = True
 
     def found(self, memory: Mapping[str, ScaleMemory]) -> dict[str, Past]:
-        """By UID, for pools whose forecast does not know it yet; what one knows is forgotten here."""
+        """Pasts by pool UID, for pools whose forecast lacks them; those it has learnt are dropped here."""
         with self._lock:
             self._found = {uid: past for uid, past in self._found.items() if not _is_learnt(memory.get(uid), past)}
             return dict(self._found)
@@ -73,7 +73,7 @@ class PastTraffic:
             self._found = {uid: past for uid, past in self._found.items() if uid in uids}
 
     def _ask(self, source: PrometheusSource, pool: PoolRecord, now: float) -> None:
-        """Raises `PrometheusAway`, and `Bug` for a name that is none."""
+        """Ask for one pool's past; raises `PrometheusAway`, and `Bug` for an invalid name."""
         end = now // QUARTER_SECONDS * QUARTER_SECONDS
         begin = end - LONGEST_SECONDS
         moments = (datetime.fromtimestamp(begin, tz=UTC), datetime.fromtimestamp(end, tz=UTC))

@@ -1,7 +1,7 @@
-"""Endpoint pickers of pools behind a Gateway: the pods behind the Service that the user named, as fronts to read.
+"""Endpoint pickers of pools behind a Gateway: the pods of the Service that the user named, as routers to observe.
 
-They belong to somebody else and guard their metrics with a token, so Prometheus alone is asked for them. What a picker
-counts does not name the InferencePool: one that several pools or splits name tells the sum of all, and is left out.
+They belong to others and protect their metrics with a token, so they are read through Prometheus alone. A picker's
+counters do not name the InferencePool: one that several pools or splits share counts them all, and is left out.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from weft.observe.reading import Json, Reader
 
 READ_AGAIN_SECONDS = 30.0
-METRICS_PORT = 9090  # of both pickers, unless told otherwise; Prometheus knows for itself
+METRICS_PORT = 9090  # of both pickers by default; Prometheus has its own configuration
 SERVICE = "kubernetes.io/service-name"
 _POD_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 
@@ -33,7 +33,7 @@ Named = tuple[str, str]  # (namespace, Service)
 
 
 class Pickers:
-    """Reads EndpointSlices by the name of their Service, at most twice a minute each."""
+    """Reads EndpointSlices by Service name, at most twice a minute each."""
 
     def __init__(self, reader: Reader, clock: Callable[[], float] = time.monotonic) -> None:
         """Nothing is read before it is asked for."""
@@ -42,7 +42,7 @@ class Pickers:
         self._known: dict[Named, tuple[float, tuple[Target, ...]]] = {}
 
     def fronts(self, pools: Iterable[PoolRecord]) -> dict[str, tuple[Target, ...]]:
-        """Ready pods of the picker that a pool or a split has for itself, by UID of pool or half; blocks."""
+        """Ready pods of the picker that a pool or split has for itself, by UID of the pool or half; blocks."""
         named = {pool.key.uid: (_named(pool), pool.split_uid or pool.key.uid) for pool in pools}
         times = Counter(service for service, _ in set(named.values()))
         return {uid: self._pods(service) for uid, (service, _) in named.items() if service and times[service] == 1}
@@ -55,7 +55,7 @@ class Pickers:
         return known
 
     def _read(self, service: Named, known: tuple[Target, ...]) -> tuple[Target, ...]:
-        """Nobody where that is not permitted; an outage keeps the last answer."""
+        """The picker's pods; empty if reading is not permitted; in an outage the last answer stays."""
         namespace, name = service
         path = resource_path("discovery.k8s.io/v1", "endpointslices", namespace)
         try:
@@ -74,9 +74,9 @@ def _named(pool: PoolRecord) -> Named | None:
 
 
 def _targets(namespace: str, endpoint_slice: Json) -> Iterator[Target]:
-    """Its ready pods; that nobody knows whether one is ready counts as ready, as for all who read slices.
+    """The slice's ready pods; unknown readiness counts as ready, as for all readers of slices.
 
-    Anybody may write a slice by hand: one that names no pod as the API server does is passed over.
+    Anybody may write a slice by hand: one that names no pod as the API server does is skipped.
     """
     for endpoint in endpoint_slice.get("endpoints") or ():
         pod, addresses = endpoint.get("targetRef") or {}, endpoint.get("addresses") or ()

@@ -1,6 +1,6 @@
 """The last lines of a failed engine's log, for failures whose termination message says nothing.
 
-Reading logs is an optional permission. Each failed pod is read once, before anything is decided about it, since the
+Reading logs is an optional permission. Each failed pod is read once, before anything is decided about it, as the
 decision may be to delete it.
 """
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 TAIL_LINES = 200
 TAIL_BYTES = 16 * 1024
-READ_BYTES = 1024 * 1024  # the API server cuts the end off, so ask for far more than is kept
+READ_BYTES = 1024 * 1024  # the API server cuts off the end, so ask for far more than is kept
 READS_AT_ONCE = 8
 
 
@@ -51,7 +51,7 @@ class PodLogs:
             self._tails.update(zip((pod.uid for pod in pods), threads.map(self._tail, pods), strict=True))
 
     def _tail(self, pod: PodRecord) -> tuple[str | None, bool]:
-        """(Last lines, whether they were forbidden); an unreadable log is as good as an empty one."""
+        """(Last lines, whether reading is forbidden); an unreadable log counts as empty."""
         path = resource_path("v1", "pods", pod.namespace, pod.name) + "/log"
         query = {"tailLines": str(TAIL_LINES), "limitBytes": str(READ_BYTES), "container": ENGINE_CONTAINER}
         try:

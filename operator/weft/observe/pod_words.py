@@ -1,4 +1,4 @@
-"""Why a pod ended, cannot start or is not bound, as the kubelet and the scheduler say it. Pure: no IO."""
+"""Why a pod ended, cannot start or is not bound, as the kubelet and the scheduler say. Pure: no IO."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-# The stock scheduler counts each of its reasons, as in 0/4 nodes are available: 1 Insufficient memory, 3 node(s) ...
+# The default scheduler counts each reason, as in 0/4 nodes are available: 1 Insufficient memory, 3 node(s) ...
 _NODES_COUNTED = re.compile(r"\d+/\d+ nodes are available: (?P<reasons>\d+ .*?)(?:\. |\.?$)", re.DOTALL)
 _EACH_COUNT = re.compile(r", (?=\d+ )")
 _OTHER_NODES = re.compile(r"\[NodeAffinity\]|node affinity/selector")
@@ -21,10 +21,10 @@ _CRASHES = "CrashLoopBackOff"
 
 
 def scheduler_words(condition: Json) -> str:
-    """Why the scheduler does not bind a pod, or nothing. That it may not do so yet is no word of it.
+    """Why the scheduler does not bind a pod; empty if it does, or while scheduling gates hold it.
 
-    Our pods are pinned to one node each, so what it counts of all the others is left out: it says nothing about the
-    pod, and would change with every node that comes or goes.
+    Our pods are pinned to one node each, so its counts over all other nodes are left out: they say nothing about the
+    pod, and change with every node that comes or goes.
     """
     if condition.get("status") != "False" or condition.get("reason") == "SchedulingGated":
         return ""
@@ -40,9 +40,9 @@ def scheduler_words(condition: Json) -> str:
 def read_failure(status: Json, sidecars: Collection[str] = ()) -> ContainerFailure | None:
     """How the kubelet ended the whole pod, else how a container ended or why it cannot start; else None.
 
-    A pod that is evicted kills its containers: that they were killed is no news then. One whose containers ended by
-    themselves has no reason of its own. The kubelet starts `sidecars` anew: one that ended is no failure before it does
-    so again and again.
+    Evicting a pod kills its containers, which is then no news. A pod whose containers ended by themselves has no
+    reason of its own. The kubelet restarts `sidecars`: one that ended is a failure only if it does so again and
+    again.
     """
     failed, reason = status.get("phase") == "Failed", str(status.get("reason") or "")
     if failed and reason:
@@ -55,7 +55,7 @@ def read_failure(status: Json, sidecars: Collection[str] = ()) -> ContainerFailu
 
 
 def sidecars_of(spec: Json) -> set[str]:
-    """Names of containers that run beside the others and are started anew: ours, and those that a mesh injects."""
+    """Names of sidecars (restartable init containers): ours, and those that a mesh injects."""
     return {str(c.get("name")) for c in spec.get("initContainers") or () if c.get("restartPolicy") == "Always"}
 
 

@@ -1,4 +1,4 @@
-"""Metrics from a Prometheus server: the raw samples of the window, so that the very same arithmetic applies."""
+"""Metrics from a Prometheus server: the raw samples of the window, so that the same arithmetic applies."""
 
 from __future__ import annotations
 
@@ -32,38 +32,38 @@ if TYPE_CHECKING:
 
 WINDOW_SECONDS = 120
 QUERY_TIMEOUT_SECONDS = 10
-PODS_PER_QUERY = 50  # keeps the query far below the usual 8 KiB of a URL
+PODS_PER_QUERY = 50  # keeps a query far below the usual 8 KiB of a URL
 
-# What tells the jobs, addresses and servers apart that samples of one pod come from: the last two of pairs of servers.
+# Labels that distinguish the jobs, addresses and servers that scraped a pod: the last two are of server pairs.
 SCRAPER_LABELS = ("job", "instance", "prometheus", "prometheus_replica", "replica")
 
-# What clients of Prometheus tell of any process, as of one that runs beside an engine in its pod.
+# What Prometheus clients expose for any process, such as one beside an engine in its pod.
 _OF_ANY_PROCESS = "process_"
 _METRIC_NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
-_REPLICA = "[0-9a-f]{5}-[0-9]+-[0-9]+"  # of the name of a pod, behind the pool's
+_REPLICA = "[0-9a-f]{5}-[0-9]+-[0-9]+"  # the part of a pod name after the pool's
 _DNS_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 
 
 class PrometheusAway(Exception):  # noqa: N818 - says what happened
-    """Prometheus did not answer, or not with what was asked for."""
+    """Prometheus did not answer, or not as asked."""
 
 
 class PrometheusSource:
     """A `MetricsSource` over PromQL. Expects the usual `namespace` and `pod` labels on every series.
 
-    Colons in names may be stored as underscores: Python's client writes them so (0.23 and later) for a server that asks
-    for OpenMetrics without UTF-8 names, as Prometheus 2 does, and vLLM and SGLang are served by that client.
+    Colons in names may be stored as underscores: Python's client (0.23 and later) writes them so for a server that asks
+    for OpenMetrics without UTF-8 names, as Prometheus 2 does, and vLLM and SGLang use that client.
 
-    A server whose clock was set back answers with what it scraped in the past, and takes in nothing new until its clock
-    is where it was: while its samples end before those that it told earlier, it counts as away.
+    A server whose clock was set back answers with old samples, and stores no new ones until its clock has caught up:
+    while its samples end before those that it returned earlier, it counts as away.
     """
 
     def __init__(self, url: str, executor: Executor, window_seconds: int = WINDOW_SECONDS) -> None:
-        """Nothing is asked yet. The executor's threads carry the blocking client."""
+        """Nothing is asked yet. The executor's threads run the blocking client."""
         self._client = PrometheusConnect(url=url, retry=Retry(total=0), timeout=QUERY_TIMEOUT_SECONDS)
         self._executor = executor
         self._window_seconds = window_seconds
-        self._newest = -math.inf  # sample that it ever told, on its own clock
+        self._newest = -math.inf  # time of the newest sample that it ever returned, on its own clock
 
     async def collect(self, targets: Iterable[Target]) -> dict[str, History]:
         """The windows of all targets that Prometheus knows, by pod UID. Raises `PrometheusAway`."""
@@ -73,9 +73,9 @@ class PrometheusSource:
     def rates(
         self, namespace: str, pool: str, counters: tuple[str, ...], span: tuple[datetime, datetime], step_seconds: float
     ) -> list[tuple[float, float]]:
-        """(epoch seconds, what was counted a second in the step before) of all pods that a pool ever had, in order.
+        """(epoch seconds, count per second in the step before) over all pods that a pool ever had, in order.
 
-        Blocks. Raises `PrometheusAway`, and `Bug` for a name that is none.
+        Blocks. Raises `PrometheusAway`, and `Bug` for an invalid name.
         """
         query = rate_of_all(namespace, pool, counters, step_seconds)
         try:
@@ -106,14 +106,14 @@ class PrometheusSource:
         return {uid: History(now, series, Origin.Prometheus) for uid, series in known.items()}
 
     def _check_order(self, times: Iterable[float]) -> None:
-        """Note the newest sample; servers behind one address may be a window apart."""
+        """Note the newest sample; raises `PrometheusAway` if it is older by more than a window (replicas differ by less)."""
         newest = max(times, default=self._newest)
         if newest < self._newest - self._window_seconds:
             raise PrometheusAway("its samples end before those that it told earlier: its clock was set back")
         self._newest = max(newest, self._newest)
 
     def _server_time(self) -> float:
-        """Prometheus' own clock, which stamped the samples."""
+        """Prometheus' own clock, which its samples are stamped with."""
         try:
             return float(self._ask("time()")[1])
         except (IndexError, TypeError, ValueError) as error:
@@ -127,7 +127,7 @@ class PrometheusSource:
 
 
 def queries(targets: Iterable[Target], window_seconds: int) -> list[str]:
-    """Range selectors for the wanted families of the targets, some fifty pods in each."""
+    """Range selectors for the families of the targets, some fifty pods in each."""
     asked: list[str] = []
     ordered = sorted(targets, key=_family)
     for (namespace, names), group in groupby(ordered, key=_family):
@@ -138,7 +138,7 @@ def queries(targets: Iterable[Target], window_seconds: int) -> list[str]:
 
 
 def selector(namespace: str, pods: Iterable[str], names: Iterable[str], window_seconds: int) -> str:
-    """PromQL for the raw samples of a window. Raises `Bug` for a part that is no name: nothing else may get in."""
+    """PromQL for the raw samples of a window. Raises `Bug` for an invalid name, so that nothing else gets in."""
     families = [_checked(_METRIC_NAME, name).replace(":", "[:_]") for name in names]
     wanted = f"({'|'.join(families)})({'|'.join(HISTOGRAM_PARTS)})"
     chosen = "|".join(_checked(_DNS_NAME, pod).replace(".", "[.]") for pod in pods)
@@ -147,12 +147,12 @@ def selector(namespace: str, pods: Iterable[str], names: Iterable[str], window_s
 
 
 def rate_of_all(namespace: str, pool: str, counters: tuple[str, ...], span_seconds: float) -> str:
-    """PromQL for what all pods of a pool counted a second, gone ones among them. Raises `Bug` as `selector`.
+    """PromQL for the count per second over all pods of a pool, past ones included. Raises `Bug` as `selector`.
 
-    A pod shows one of the counters: that of its engine.
+    A pod has one of the counters: its engine's.
 
-    Of several jobs or servers that scrape a pod, what the one tells that tells the most. Its instances add up: ranks
-    may answer at ports of their own.
+    Of several jobs or servers that scrape a pod, the one with the most counts. Its instances add up: ranks may serve
+    ports of their own.
     """
     name, place = _checked(_DNS_NAME, pool).replace(".", "[.]"), _checked(_DNS_NAME, namespace)
     chosen = f'namespace="{place}",pod=~"{name}-{_REPLICA}"'
@@ -180,7 +180,7 @@ def _checked(pattern: re.Pattern[str], text: str) -> str:
 
 
 def _of_engines(found: Mapping[Scraper, Lines]) -> dict[Scraper, Lines]:
-    """Without the scrapers of what tells no more than that it is a process."""
+    """The scrapers that found more than the metrics of any process."""
     return {
         scraper: lines
         for scraper, lines in found.items()
@@ -189,10 +189,10 @@ def _of_engines(found: Mapping[Scraper, Lines]) -> dict[Scraper, Lines]:
 
 
 def _of_one_scraper(found: Mapping[Scraper, Lines]) -> Lines:
-    """What one job of one server tells of a pod, where several scrape it: of those that still do, who tells the most.
+    """The series of a pod from one job of one server: of those still scraping, the one with the most series.
 
-    Jobs add labels of their own, so that the same series of two of them would count twice. Another instance is what had
-    this name before.
+    Jobs add labels of their own, so that series from two of them would count twice. Another instance is an earlier
+    pod of this name.
     """
     newest = {
         scraper: max((at for samples in lines.values() for at, _ in samples[-1:]), default=-math.inf)
@@ -203,7 +203,7 @@ def _of_one_scraper(found: Mapping[Scraper, Lines]) -> Lines:
 
 
 def _in_order(known: tuple[Sample, ...], more: tuple[Sample, ...]) -> tuple[Sample, ...]:
-    """Samples of one series; a server that was upgraded stored the earlier ones by another name."""
+    """Samples of one series in order of time; an upgraded server stored the earlier ones under another name."""
     return tuple(sorted((*known, *more), key=lambda sample: sample[0])) if known else more
 
 
@@ -212,13 +212,13 @@ def _stored_name(name: str) -> str:
 
 
 def _by_stored_name(targets: Iterable[Target]) -> dict[str, str]:
-    """What samples of the wanted families are called where colons are stored as underscores, and by the engine."""
+    """Stored name (underscores for colons) to the engine's name, for samples of the wanted families."""
     families = {name for target in targets for name in target.names if ":" in name}
     return {_stored_name(f"{name}{part}"): f"{name}{part}" for name in families for part in HISTOGRAM_PARTS}
 
 
 def _matrix(answer: Any) -> list[tuple[dict[str, str], tuple[Sample, ...]]]:  # noqa: ANN401 - JSON
-    """Labels and samples of each series of an answer. Raises `PrometheusAway` for one that is none."""
+    """Labels and samples of each series of an answer. Raises `PrometheusAway` if it is no matrix."""
     try:
         return [(_tags(each.get("metric") or {}), _samples(each.get("values") or ())) for each in answer]
     except (AttributeError, TypeError) as error:

@@ -1,4 +1,4 @@
-"""What Kueue's queues hold, kept current where Kueue is installed."""
+"""Kueue's queues and Workloads, kept current where Kueue is installed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class QueueCache:
     """LocalQueues and Workloads of the served namespaces. `changed` is called from informer threads."""
 
     def __init__(self, reader: Reader, namespaces: Sequence[str], changed: Callable[[], None]) -> None:
-        """`namespaces` empty reads those of the whole cluster. Nothing is read before the reflectors start."""
+        """An empty `namespaces` reads the whole cluster. Nothing is read before the reflectors start."""
         self._reader = reader
         self._changed = changed
         self._lists: list[OptionalListWatch[Any]] = []
@@ -37,16 +37,16 @@ class QueueCache:
 
     @property
     def reflectors(self) -> tuple[Reflector[Any], ...]:
-        """To be started and stopped."""
+        """The reflectors to start and stop."""
         return (*self._queues, *self._admissions)
 
     @property
     def answered(self) -> bool:
-        """Whether each kind was asked for once."""
+        """Whether each kind was tried once."""
         return all(listing.answered for listing in self._lists)
 
     def queueing(self, topologies: Iterable[TopologyReport]) -> Queueing:
-        """All that is known, with the levels that somebody else read."""
+        """All that is known of the queues; `topologies` are read elsewhere."""
         admissions = [record for reflector in self._admissions for record in reflector.records()]
         return Queueing(
             installed=any(listing.present for listing in self._lists),

@@ -1,4 +1,4 @@
-"""Kueue's LocalQueues and Workloads, as plain JSON, into slim frozen records. Pure, and hard to offend."""
+"""Kueue's LocalQueues and Workloads, from plain JSON to frozen records. Pure, and tolerant."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ Json = dict[str, Any]
 VERSIONS = ("v1beta2", "v1beta1")
 LOCAL_QUEUES = OptionalKind("LocalQueue", GROUP, VERSIONS, "localqueues")
 WORKLOADS = OptionalKind("Workload", GROUP, VERSIONS, "workloads")
-OF_A_POD_GROUP = f"{GROUP}/is-group-workload"  # annotation of Workloads such as ours; jobs' are of no interest
+OF_A_POD_GROUP = f"{GROUP}/is-group-workload"  # on Workloads of pod groups, such as ours; those of jobs do not matter
 
 
 def read_queue(body: Json) -> QueueRecord:
-    """A LocalQueue: that it is there is all that matters, as Workloads tell the rest."""
+    """A LocalQueue; only its existence matters, as Workloads tell the rest."""
     return QueueRecord(*_named(body))
 
 

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class QuotaCache:
-    """`changed` is called from informer threads. Quotas that may not be listed are none, which is logged once."""
+    """`changed` is called from informer threads. If quotas may not be listed there are none, which is logged once."""
 
     def __init__(self, reader: Reader, namespaces: Sequence[str], changed: Callable[[], None]) -> None:
-        """`namespaces` empty reads those of the whole cluster. Nothing is read before the reflectors start."""
+        """An empty `namespaces` reads the whole cluster. Nothing is read before the reflectors start."""
         places: list[str | None] = [*namespaces] or [None]
         self._lists = [OptionalListWatch(reader, RESOURCE_QUOTAS, read_quota, namespace=place) for place in places]
         self.reflectors: tuple[Reflector[QuotaRecord], ...] = tuple(
@@ -28,9 +28,9 @@ class QuotaCache:
 
     @property
     def answered(self) -> bool:
-        """Whether they were asked for once, and handed out where they may be listed."""
+        """Whether quotas were tried once, and are in the cache if they may be listed."""
         return all(listing.settled for listing in self._lists)
 
     def quotas(self) -> tuple[QuotaRecord, ...]:
-        """All that limit pods or accelerators, sorted by namespace and name."""
+        """All quotas that limit pods or accelerators, sorted by namespace and name."""
         return tuple(record for reflector in self.reflectors for record in reflector.records())

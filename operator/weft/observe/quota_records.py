@@ -1,4 +1,4 @@
-"""ResourceQuotas, as plain JSON, into slim frozen records. Pure."""
+"""ResourceQuotas, from plain JSON to frozen records. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RESOURCE_QUOTAS = OptionalKind("ResourceQuota", "", ("v1",), "resourcequotas")
 def read_quota(body: Json) -> QuotaRecord | None:
     """A ResourceQuota; None for one that limits neither pods nor accelerators.
 
-    Its status is what the API server admits pods by. What has not been counted yet is taken as used up, since the API
+    The API server admits pods by its status. What has not been counted yet is taken as used up, since the API
     server refuses every pod until it has.
     """
     meta, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}

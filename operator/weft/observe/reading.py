@@ -1,4 +1,4 @@
-"""GET requests to the API server as plain JSON: typed client models cost about 38 KB a pod, these a tenth."""
+"""GET requests to the API server as plain JSON: typed client models take about 38 KB per pod, these a tenth."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
 Json = dict[str, Any]
-READ_TIMEOUT_SECONDS = (5.0, 30.0)  # to connect, to wait for the next bytes
+READ_TIMEOUT_SECONDS = (5.0, 30.0)  # to connect, and between bytes
 PAGE_ITEMS = 500
 FORBIDDEN, NOT_FOUND, GONE, BAD_GATEWAY = 403, 404, 410, 502
-OURS = (("labelSelector", f"{labels.MANAGED_BY}={labels.MANAGED_BY_WEFT}"),)  # a query for objects that Weft manages
+OURS = (("labelSelector", f"{labels.MANAGED_BY}={labels.MANAGED_BY_WEFT}"),)  # selects objects that Weft manages
 
 
 class Reader:
     """Reads from one API server. Raises `kubernetes.client.ApiException` on any answer outside 2xx, or without JSON."""
 
     def __init__(self, client: ApiClient, hear_date: Callable[[str | None], None] = lambda _: None) -> None:
-        """Share the client's connection pool; thread-safe as the client is. `hear_date` is told each answer's Date."""
+        """Shares the client's connection pool; thread-safe as the client is. `hear_date` gets each answer's Date."""
         self._client = client
         self._hear_date = hear_date
 
@@ -40,11 +40,11 @@ class Reader:
         return answer
 
     def text(self, path: str, query: Mapping[str, str]) -> str:
-        """A body that is no JSON, such as a log."""
+        """A body other than JSON, such as a log."""
         return bytes(self._raw(path, query, READ_TIMEOUT_SECONDS).data).decode("utf-8", errors="replace")
 
     def pages(self, path: str, query: Mapping[str, str]) -> Iterator[Json]:
-        """Every page of one consistent list; 410 as any other error, where the continue token expires in between."""
+        """Every page of one consistent list; raises (410) if the continue token expires in between."""
         page = self.get(path, {**query, "limit": str(PAGE_ITEMS)})
         yield page
         while token := (page.get("metadata") or {}).get("continue"):
@@ -72,12 +72,12 @@ class Reader:
 
 
 def has_nothing_for_us(error: ApiException) -> bool:
-    """Whether there is no such thing, or Weft may not read it; any other answer is an outage, and says nothing."""
+    """Whether a kind or object does not exist or may not be read; any other error is an outage."""
     return error.status in {FORBIDDEN, NOT_FOUND}
 
 
 def resource_path(api_version: str, plural: str, namespace: str | None = None, name: str | None = None) -> str:
-    """Path of a collection or an object; every part is quoted."""
+    """The path of a collection or an object; every part is quoted."""
     root = f"/api/{api_version}" if "/" not in api_version else f"/apis/{api_version}"
     parts = [*(["namespaces", namespace] if namespace else []), plural, *([name] if name else [])]
     return "/".join([root, *(quote(part, safe="") for part in parts)])

@@ -1,4 +1,4 @@
-"""Kubernetes objects, as plain JSON, into the slim frozen records of the domain. Pure: no client types, no IO."""
+"""Kubernetes objects, from plain JSON to the frozen records of the domain. Pure: no client types, no IO."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ def read_node(body: Json) -> NodeRecord:
 
 
 def read_pod(body: Json) -> PodRecord | None:
-    """A Pod that is ours, of a router of ours, or asks for accelerator-like resources; None for every other pod."""
+    """A Pod that is ours, belongs to our router, or requests accelerator-like resources; None for every other pod."""
     meta = body["metadata"]
     requests, identified = pod_requests(body.get("spec") or {}), identify(meta)
-    # anybody may write a label: with it, no pod hides what it asks for
+    # anybody may write a label: it must not hide what a pod requests
     front_of = None if identified or requests else (meta.get("labels") or {}).get(labels.FRONT_OF)
     if identified is None and not requests and not front_of:
         return None
@@ -59,7 +59,7 @@ def read_pod(body: Json) -> PodRecord | None:
 
 
 def _read_any(body: Json, requests: tuple[tuple[str, int], ...], front_of: str | None) -> PodRecord:
-    """What is read of every pod, whoever owns it; `front_of` is the UID of the pool or split before which it routes."""
+    """The part that is read of every pod; `front_of` is the UID of the pool or split that a router serves."""
     meta, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}
     tags, notes = meta.get("labels") or {}, meta.get("annotations") or {}
     gates = {gate.get("name") for gate in spec.get("schedulingGates") or ()}
@@ -91,7 +91,7 @@ def _read_any(body: Json, requests: tuple[tuple[str, int], ...], front_of: str |
 
 
 def _of_a_replica(pod: PodRecord, identified: Identified, body: Json) -> PodRecord:
-    """With what only pods of our replicas have."""
+    """The record with what only pods of our replicas have."""
     meta, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}
     waits = pod.gated or pod.queued
     return replace(
@@ -110,7 +110,7 @@ def _of_a_replica(pod: PodRecord, identified: Identified, body: Json) -> PodReco
 
 
 def read_object(body: Json) -> ObjectRecord:
-    """A namespaced object of ours, kept whole but for `managedFields`."""
+    """A namespaced object of ours, complete except for `managedFields`."""
     meta = {key: value for key, value in body["metadata"].items() if key != "managedFields"}
     return ObjectRecord(
         api_version=body["apiVersion"],
@@ -141,9 +141,9 @@ def _stopped(condition: Json) -> tuple[str, str] | None:
 
 
 def _released(meta: Json, scheduled: Json) -> float | None:
-    """When the last gate went away: binding says it exactly; before that, the last patch of the pod removed it.
+    """When the last gate was removed: binding says it exactly; before that, the last patch of the pod removed it.
 
-    Ours, or that of the scheduler which the pod was handed over to.
+    The gate is ours, or that of the scheduler to which the pod was handed over.
     """
     if scheduled.get("status") == "True":
         return known_instant(scheduled.get("lastTransitionTime"))
@@ -157,7 +157,7 @@ def _released(meta: Json, scheduled: Json) -> float | None:
 
 
 def _tainted(meta: Json) -> float | None:
-    """When the list of taints was written last: it is one value, which belongs to whoever changed it last."""
+    """When the taints were last written: the list is one field, owned by whoever changed it last."""
     entries = [each for each in meta.get("managedFields") or () if not each.get("subresource")]
     owned = [each for each in entries if "f:taints" in ((each.get("fieldsV1") or {}).get("f:spec") or {})]
     times = (known_instant(each.get("time")) for each in owned)
@@ -165,7 +165,7 @@ def _tainted(meta: Json) -> float | None:
 
 
 def _loading(status: Json) -> float | None:
-    """When the engine's container began to run; None before, and once its startup probe was answered."""
+    """When the engine's container started to run; None before, and after its startup probe succeeded."""
     for container in status.get("containerStatuses") or ():
         if container.get("name") == ENGINE_CONTAINER and not container.get("started"):
             return known_instant(((container.get("state") or {}).get("running") or {}).get("startedAt"))
@@ -173,7 +173,7 @@ def _loading(status: Json) -> float | None:
 
 
 def _download(status: Json) -> Download | None:
-    """What the init container for weights does or did; None where there is none, or before it runs."""
+    """The init container's download of weights; None if there is none, or before it runs."""
     for container in status.get("initContainerStatuses") or ():
         state = container.get("state") or {}
         ended = state.get("terminated") or {}
@@ -194,7 +194,7 @@ def _condition(status: Json, kind: str) -> Json:
 
 
 def _faults(status: Json) -> Iterable[str]:
-    """Types of the few conditions that tell of a fault of the node's GPUs."""
+    """Types of the conditions that report a fault of the node's GPUs."""
     for condition in status.get("conditions") or ():
         kind = condition.get("type")
         if kind in FAULT_CONDITIONS and condition.get("status") == FAULT_CONDITIONS[kind]:

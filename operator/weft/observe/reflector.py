@@ -1,8 +1,8 @@
-"""A kind of the cluster as slim records, kept current by the client's informer.
+"""One kind of the cluster as frozen records, kept current by the client's informer.
 
-The informer lists, watches, compares after a gap and removes what vanished. What it lacks is added here: pages, a
-read timeout, a pause between failing calls, a list of its own every few minutes whatever the stream does, and memory
-that stays small (the informer keeps every object it saw; we strip it down to its name as soon as it is read).
+The informer lists, watches, compares after a gap and removes what vanished. What it lacks is added here: pages, a read
+timeout, a pause between failing calls, a list every few minutes whatever the stream does, and small memory (the
+informer keeps every object it saw; we strip it down to its name once it is read).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Record = TypeVar("Record")
 
 RELIST_SECONDS = 300
-WATCH_TIMEOUT_SECONDS = (5.0, 90.0)  # bookmarks come every minute: longer silence is a dead connection
+WATCH_TIMEOUT_SECONDS = (5.0, 90.0)  # bookmarks come every minute: longer silence means a dead connection
 STEADY_SECONDS = 10.0  # a stream that lasted this long was no failure
 LONGEST_PAUSE_SECONDS = 30.0
 QUICK_FAILURES_BEFORE_RELIST = 4
@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """What to list and watch: a path of the API server and a query (selectors), under a name for people."""
+    """What to list and watch: a path of the API server and a query (selectors), with a name for people."""
 
     name: str
     path: str
@@ -47,7 +47,7 @@ class Collection:
 
 
 class ListWatch(Generic[Record]):
-    """The function an informer calls, for lists and for watches alike, from the informer's thread only."""
+    """The function that an informer calls to list and to watch, only from the informer's thread."""
 
     def __init__(
         self,
@@ -56,17 +56,17 @@ class ListWatch(Generic[Record]):
         read: Callable[[Json], Record | None],
         relist_seconds: float = RELIST_SECONDS,
     ) -> None:
-        """`read` gives None for objects that are of no interest. Nothing is fetched before the first call."""
+        """`read` returns None for objects that do not matter. Nothing is fetched before the first call."""
         self._reader = reader
         self._collection = collection
         self._read = read
         self._relist_seconds = relist_seconds
         self._stopped = threading.Event()
         self._called = -STEADY_SECONDS
-        self._quick = 0  # calls in a row that came back too soon
+        self._quick = 0  # calls in a row that returned too soon
         self.listed: float | None = None  # monotonic time of the last complete list
         self.heard = time.monotonic()  # when the API server last answered a list or opened a watch
-        self.synced = False  # the informer watches only after it handed out all of the list
+        self.synced = False  # the informer watches only after it has processed the whole list
 
     def stop(self) -> None:
         """End a pause at once."""
@@ -85,7 +85,7 @@ class ListWatch(Generic[Record]):
 
     @property
     def name(self) -> str:
-        """What is listed, for people."""
+        """The name of what is listed, for people."""
         return self._collection.name
 
     def _list(self) -> SimpleNamespace:
@@ -95,7 +95,7 @@ class ListWatch(Generic[Record]):
             items.extend(self.slim(item) for item in page.get("items") or ())
             version = str(page["metadata"]["resourceVersion"])
         self.listed = self.heard = time.monotonic()
-        self._called = -STEADY_SECONDS  # a list that worked is no failure: watch at once
+        self._called = -STEADY_SECONDS  # a successful list is no failure: watch at once
         return SimpleNamespace(items=items, metadata=SimpleNamespace(resource_version=version))
 
     def _watch(self, version: str) -> object:
@@ -113,7 +113,7 @@ class ListWatch(Generic[Record]):
         return stream
 
     def _list_is_due(self) -> bool:
-        """Whether to answer 410, on which the informer lists: that heals whatever a stream lost."""
+        """Whether to answer 410, which makes the informer list: that heals whatever a stream lost."""
         if self.listed is None or self._quick >= QUICK_FAILURES_BEFORE_RELIST:
             self._quick = 0
             return True
@@ -130,7 +130,7 @@ class ListWatch(Generic[Record]):
         self._called = time.monotonic()
 
     def slim(self, item: Json) -> Json:
-        """The object's name and its record: all that the informer is given to keep."""
+        """The object's name and its record, all that the informer keeps."""
         api_version, kind = self._collection.kind
         typed = {"apiVersion": api_version, "kind": kind, **item} if kind else item
         kept = {key: item["metadata"][key] for key in ("namespace", "name", "uid") if key in item["metadata"]}
@@ -140,7 +140,7 @@ class ListWatch(Generic[Record]):
 class Reflector(Generic[Record]):
     """Records of one collection, keyed by namespace and name.
 
-    `changed` is called, from the informer's thread, with the old and the new record whenever they differ.
+    `changed` is called from the informer's thread with the old and the new record when they differ.
     """
 
     def __init__(self, list_watch: ListWatch[Record], changed: Callable[[Record | None, Record | None], None]) -> None:
@@ -184,7 +184,7 @@ class Reflector(Generic[Record]):
     def _put(self, body: Json) -> None:
         if "record" not in body:
             slim = self._list_watch.slim(body)
-            body.clear()  # the very object that the informer keeps
+            body.clear()  # the same object that the informer keeps
             body.update(slim)
         self._replace(_key(body), body["record"])
         self._alive(body)

@@ -1,8 +1,8 @@
-"""Replicas that a status has lost, read back from the pods that run them.
+"""Replicas that a status has lost, restored from the pods that run them.
 
-A status may be wiped, replaced by hand or come back from an old backup while replicas serve. Each has an id that the
-status does not know to be used (`nextReplica`), which no decision leaves behind: decided on as it stands, all of them
-would be drained at once, and their ids would be given to others.
+A status may be wiped, replaced by hand or restored from an old backup while replicas serve. Each has an id that the
+status considers unused (`nextReplica`), which no decision leaves behind: decided on as it is, all of them would be
+drained at once, and their ids given to others.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from weft.domain.status import Assignment, ComputeDomain
 from weft.fabric.devices import is_accelerator
 from weft.render import compute_domain_name, pod_name, shared_by
 
-MOST_IDS = 2**31  # 68 years of a new replica each second: only a stranger names a pod like that
+MOST_IDS = 2**31  # 68 years of a new replica each second: only a stranger's pod has such an id
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 def regained(
     pools: Iterable[PoolRecord], pods: Mapping[str, Sequence[PodRecord]], reports: Reports
 ) -> tuple[PoolRecord, ...]:
-    """Pools with all replicas that they have; `pods` by UID of the pool, those of routers among them or not."""
+    """Pools with all their replicas; `pods` are by UID of the pool, with or without those of routers."""
     owners = {str(each): each.owner_uid for each in reports.compute_domains if not each.terminating}
     return tuple(_regained(pool, pods.get(pool.key.uid, ()), owners) for pool in pools)
 
 
 def _regained(pool: PoolRecord, pods: Sequence[PodRecord], owners: _Owners) -> PoolRecord:
-    """No fewer are desired than there are: a count that went with them is no reason to shrink."""
+    """The pool with its lost replicas; the desired number is at least that of replicas, as it may be lost, too."""
     lost = _unknown(pool, pods)
     if not lost or pool.deleting:
         return pool
@@ -55,10 +55,10 @@ def _regained(pool: PoolRecord, pods: Sequence[PodRecord], owners: _Owners) -> P
 
 
 def _unknown(pool: PoolRecord, pods: Iterable[PodRecord]) -> dict[int, list[PodRecord]]:
-    """Pods by replica, in order of rank, of replicas that were never assigned as far as the status tells.
+    """Pods by replica, in order of rank, of replicas that the status says were never assigned.
 
-    Anybody may edit a label, and nobody a name. Who may create pods may choose one, and with it what no status has room
-    for as the next id.
+    Labels can be edited, names cannot. But whoever may create pods chooses their names, even with an id for which no
+    status has room as the next one.
     """
     found: dict[int, list[PodRecord]] = defaultdict(list)
     for pod in pods:
@@ -75,7 +75,7 @@ def _revision(pod: PodRecord) -> str:
 
 
 def _widths(pool: PoolRecord, lost: Mapping[int, Sequence[PodRecord]]) -> dict[str, int]:
-    """Pods of a replica, by revision: replicas of one revision have as many each, whether they are known or not."""
+    """Pods per replica, by revision: all replicas of one revision have as many, whether known or lost."""
     widths: dict[str, int] = defaultdict(int, {each.revision: each.pods for each in pool.status.assignments})
     for pod in (pod for together in lost.values() for pod in together):
         widths[_revision(pod)] = max(widths[_revision(pod)], pod.rank + 1)
@@ -85,7 +85,7 @@ def _widths(pool: PoolRecord, lost: Mapping[int, Sequence[PodRecord]]) -> dict[s
 def _read_back(
     pool: PoolRecord, pods: Sequence[PodRecord], widths: Mapping[str, int], owners: _Owners
 ) -> Assignment | None:
-    """The assignment of a replica that is whole and stays; None of one that had yet to start, has ended or leaves."""
+    """The assignment of a complete replica that stays; None if it has yet to start, has ended or leaves."""
     first, nodes = pods[0], tuple(pod.node for pod in pods if pod.node is not None)
     whole = [pod.rank for pod in pods] == [*range(widths[_revision(first)])] and len(nodes) == len(pods)
     gpus = sum(count for name, count in first.requests if is_accelerator(name, load()))
@@ -99,13 +99,13 @@ def _read_back(
 
 
 def _stays(pod: PodRecord) -> bool:
-    """Whether its engine runs or starts, and nobody has taken it out of its front."""
+    """Whether a pod's engine runs or starts, and it was not taken out of routing."""
     over = pod.terminating or pod.ended or pod.failure is not None
     return not (over or pod.gated or pod.queued or pod.unrouted is not None)
 
 
 def _compute_domain(pool: PoolRecord, pod: PodRecord, replica: int, owners: _Owners) -> str | None:
-    """The name of the ComputeDomain that a replica shares with its split, empty where it has its own; None: neither."""
+    """The name of the ComputeDomain that a replica shares with its split, empty if it has its own, None without any."""
     own, shared = compute_domain_name(pool.key, replica), shared_by(pool, pod.pair)
     if owners.get(f"{pool.key.namespace}/{own}") == pool.key.uid:
         return ""

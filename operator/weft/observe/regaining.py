@@ -1,7 +1,7 @@
-"""Pools with the replicas that their pods tell of; a mistake over one of them is no reason to see no others.
+"""Restore lost replicas of pools, where an error over one pool leaves the others readable.
 
-Without its lost replicas a pool would look as if they were to go. So nobody sees it, and nobody decides on it or acts
-for it, until reading goes well: what it stumbles over are pods, which change.
+Without its lost replicas a pool would look as if they had to go. So it is left out, and nobody decides on it or acts
+for it, until reading succeeds: the error comes from its pods, which change.
 """
 
 from __future__ import annotations
@@ -21,33 +21,33 @@ if TYPE_CHECKING:
 
 
 class Regaining:
-    """Not thread-safe: one caller."""
+    """Reads pools with their lost replicas. Not thread-safe: for one caller."""
 
     def __init__(self, told: Callable[[ResourceKey, Stumbled], None]) -> None:
-        """`told` hears of a pool once as long as it lasts."""
+        """`told` is called once for a pool that cannot be read, while it lasts."""
         self._told = told
         self._left_out: dict[str, tuple[Explanation, str | None]] = {}  # why, and the UID of the split it belongs to
 
     def read(
         self, pools: Iterable[PoolRecord], pods: Mapping[str, Sequence[PodRecord]], reports: Reports
     ) -> tuple[PoolRecord, ...]:
-        """As `regained`, without those over which that stumbles."""
+        """As `regained`, without the pools over which it raises."""
         every = tuple(pools)
         try:
             found = regained(every, pods, reports)
-        except Exception:  # noqa: BLE001 - over whom it is, one after the other says
+        except Exception:  # noqa: BLE001 - reading one after the other tells which pool it is
             return self._one_by_one(every, pods, reports)
         self._left_out = {}
         return found
 
     @property
     def owners(self) -> dict[str, Explanation]:
-        """Why, by UID of splits of which a half is left out."""
+        """Why splits are left out of which a half cannot be read, by UID of the split."""
         return {owner: why for why, owner in self._left_out.values() if owner is not None}
 
     @property
     def held(self) -> dict[str, Explanation]:
-        """Why nobody may decide on these, by UID; with a half goes its split."""
+        """Why nobody may decide on these resources, by UID; a split is held with its half."""
         return self.owners | {uid: why for uid, (why, _) in self._left_out.items()}
 
     def _one_by_one(

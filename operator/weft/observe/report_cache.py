@@ -1,7 +1,7 @@
-"""Kinds that a cluster may have or not, kept current like the others where it has them.
+"""Optional kinds, kept current like the others if the cluster has them.
 
-That one is not installed is normal and said nowhere; it is looked for again with every list. That RBAC keeps one from
-us is logged once and told with the fabric. Neither holds up a decision.
+A missing kind is normal and not reported; it is looked for again with every list. One that RBAC forbids is logged once
+and reported with the fabric. Neither holds up a decision.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 
 def served_path(reader: Reader, kind: OptionalKind, namespace: str | None = None) -> str | None:
-    """Where a cluster serves a kind, or None; everybody may ask that, unless somebody took even that right away."""
+    """The path at which a cluster serves a kind, or None; everybody may ask, unless an administrator forbade it."""
     for version in kind.versions:
         try:
             found = reader.get(f"/{'apis' if kind.group else 'api'}/{kind.api_version(version)}")
@@ -68,20 +68,20 @@ class OptionalListWatch(ListWatch[Record]):
         relist_seconds: float = RELIST_SECONDS,
         namespace: str | None = None,
     ) -> None:
-        """Arguments as of `ListWatch`; all namespaces unless one is given."""
+        """Arguments as for `ListWatch`; all namespaces if none is given."""
         collection = Collection(kind.name, _path(kind, kind.versions[0], namespace), kind.query)
         super().__init__(reader, collection, read, relist_seconds)
         self._kind = kind
         self._namespace = namespace
         self.present = False
-        self.known = False  # whether all that there is was handed out: what is missing from the records is not there
+        self.known = False  # whether all objects were handed out: what the records lack does not exist
         self.refused = False
-        self.missing = False  # whether the cluster said that it does not have it
-        self.answered = False  # whether one attempt has ended, however it did
+        self.missing = False  # whether the cluster said that it does not have the kind
+        self.answered = False  # whether one attempt has ended, in success or not
 
     @property
     def settled(self) -> bool:
-        """Whether it was asked for once, and handed out where it is there and may be listed."""
+        """Whether the kind was tried once, and its objects were handed out if it is served and may be listed."""
         return self.answered and self.known is self.present
 
     def _list(self) -> SimpleNamespace:
@@ -104,7 +104,7 @@ class OptionalListWatch(ListWatch[Record]):
         if not self.present:
             self._stopped.wait(self._relist_seconds)
             raise ApiException(status=GONE, reason=f"{self._kind.name} is looked for again")
-        self.known = True  # the informer watches only after it handed out all of the list
+        self.known = True  # the informer watches only after it has processed the whole list
         try:
             return super()._watch(version)
         except ApiException as error:
@@ -120,9 +120,9 @@ class OptionalListWatch(ListWatch[Record]):
 
 
 class ReportCache:
-    """What others report about the fabric, and the ComputeDomains of ours.
+    """What others report about the fabric, and our ComputeDomains.
 
-    `changed` is called from informer threads with the UID of the pool that a ComputeDomain is for, and with None.
+    `changed` is called from informer threads with the UID of a ComputeDomain's pool, and with None.
     """
 
     def __init__(self, reader: Reader, changed: Callable[[str | None], None]) -> None:
@@ -147,26 +147,26 @@ class ReportCache:
         self._told(None)
 
     def _domain_changed(self, old: ComputeDomainReport | None, new: ComputeDomainReport | None) -> None:
-        """Wakes everybody, and the pool that has to take away one that came when it was not wanted any more."""
+        """Wake all, and the pool of the ComputeDomain, which may have to delete one that is no longer wanted."""
         self._told(None)
         for owner in {report.owner_uid for report in (old, new) if report is not None and report.owner_uid}:
             self._told(owner)
 
     @property
     def reflectors(self) -> tuple[Reflector[Any], ...]:
-        """To be started and stopped."""
+        """The reflectors to start and stop."""
         return self._devices, self._domains, self._topologies
 
     @property
     def answered(self) -> bool:
-        """Whether each kind was asked for once, and handed out where it is there.
+        """Whether each kind was tried once, and its objects are in the cache if it is served.
 
         An answer that never comes must not hold up the operator.
         """
         return all(listing.settled for listing in self._lists)
 
     def reports(self) -> Reports:
-        """All that is known."""
+        """All that is known from reports."""
         return Reports(
             self._devices.records(),
             self._domains.records(),
@@ -176,7 +176,7 @@ class ReportCache:
         )
 
     def objects(self) -> tuple[ObjectRecord, ...]:
-        """ComputeDomains of pools of ours, without their bodies: nobody can change what they ask for."""
+        """ComputeDomains of our pools, without their bodies, as their spec is immutable."""
         version = f"{COMPUTE_DOMAINS.group}/{COMPUTE_DOMAINS.versions[0]}"
         return tuple(
             ObjectRecord(

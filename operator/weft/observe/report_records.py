@@ -1,6 +1,6 @@
-"""ResourceSlices, ComputeDomains and Topologies, as plain JSON, into slim frozen records.
+"""ResourceSlices, ComputeDomains and Topologies, from plain JSON to frozen records.
 
-Pure, and hard to offend: these kinds belong to others, in several versions, and what cannot be read is left out.
+Pure, and tolerant: these kinds belong to others, in several versions, and what cannot be parsed is left out.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-# What the drivers of GPUs call a whole one in the attribute `type`; every other type is a part of one.
+# What GPU drivers call a whole GPU in the attribute `type`; every other type is a partition of one.
 WHOLE = {"gpu.nvidia.com": "gpu", "gpu.amd.com": "amdgpu"}
 PART = {"gpu.nvidia.com": "mig", "gpu.amd.com": "amdgpu-partition"}
-# Taints of NVIDIA's driver on devices that are broken, where they have an effect; `unmonitored` tells of no fault.
+# Taints of NVIDIA's driver on broken devices, if they have an effect; `unmonitored` reports no fault.
 LOST_KEYS = frozenset({"gpu.nvidia.com/xid", "gpu.nvidia.com/gpu-lost"})
 EFFECTS = frozenset({"NoSchedule", "NoExecute"})
 
@@ -31,7 +31,7 @@ EFFECTS = frozenset({"NoSchedule", "NoExecute"})
 def read_devices(body: Json) -> DeviceReport | None:
     """A ResourceSlice of one node's GPUs, or of its place in a ComputeDomain.
 
-    None for those of other drivers, and for devices of no node in particular.
+    None for other drivers, and for devices of no particular node.
     """
     spec = _object(body.get("spec"))
     driver, node, pool = str(spec.get("driver") or ""), spec.get("nodeName"), _object(spec.get("pool"))
@@ -53,7 +53,7 @@ def read_devices(body: Json) -> DeviceReport | None:
 
 
 def read_compute_domain(body: Json) -> ComputeDomainReport:
-    """A ComputeDomain; nodes that its status does not name are none of it yet. Old drivers tell no status of a node."""
+    """A ComputeDomain with the nodes in its status. Old drivers report no status of a node."""
     listed = _objects(_object(body.get("status")).get("nodes"))
     members = (
         DomainMember(str(node["name"]), str(node.get("cliqueID") or ""), node.get("status") != "NotReady")
@@ -79,9 +79,9 @@ def read_topology(body: Json) -> TopologyReport:
 
 @dataclass(frozen=True, slots=True)
 class OptionalKind:
-    """A kind that a cluster may not have, or not show, with the versions that we can read, the best first.
+    """A kind that a cluster may lack or forbid, with the versions that we can read, the best first.
 
-    The core group has no name. `query` selects what is of interest.
+    The core group is empty. `query` selects the objects that matter.
     """
 
     kind: str
@@ -107,7 +107,7 @@ KINDS = (RESOURCE_SLICES, COMPUTE_DOMAINS, TOPOLOGIES)
 
 
 class _Device:
-    """One device; up to v1beta1 its facts lay one level deeper."""
+    """One device; up to v1beta1 its attributes are one level deeper."""
 
     def __init__(self, body: Json) -> None:
         facts = {**body, **_object(body.get("basic"))}
@@ -118,7 +118,7 @@ class _Device:
         self.memory_bytes = _bytes(_object(capacity.get("memory")).get("value"))
 
     def lost(self) -> set[str]:
-        """Keys of the taints by which its driver says that it is broken."""
+        """Keys of the taints by which its driver reports it broken."""
         return {
             taint["key"] for taint in self._taints if taint.get("key") in LOST_KEYS and taint.get("effect") in EFFECTS
         }

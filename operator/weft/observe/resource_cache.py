@@ -1,6 +1,6 @@
-"""InferencePools and PDSplits as last seen, by UID: fed by watch events, by our own writes and by a full list.
+"""InferencePools and PDSplits as last seen, by UID: from watch events, our own writes and full lists.
 
-A watch alone is not enough: after a gap it never says what vanished, so a list every few minutes removes phantoms.
+A watch alone is not enough: after a gap it does not say what vanished, so a list every few minutes removes phantoms.
 """
 
 from __future__ import annotations
@@ -38,24 +38,24 @@ class Seen:
 class ResourceCache:
     """Bodies by UID. Thread-safe; older versions of an object never replace newer ones.
 
-    `changed` is called with the UID, from the caller's thread, whenever a newer body came in or one went away, and with
-    that of the split that owns it: as far as converging goes, it changed too.
+    `changed` is called from the caller's thread with the UID of each body that is newer or gone, and with that of the
+    split that owns it: for converging, it changed too.
     """
 
     def __init__(self, changed: Callable[[str], None]) -> None:
-        """Empty, and not synced before the expected lists came in."""
+        """Starts empty, and is not synced before the expected lists came in."""
         self._bodies: dict[str, Json] = {}
-        self._gone: dict[str, int] = {}  # UID -> as of which version, so that late echoes stay out
+        self._gone: dict[str, int] = {}  # UID -> version of the deletion, so that late events are ignored
         self._lock = threading.Lock()
         self._uid_changed = changed
         self.revision = 0  # rises with every change
         self._listed: set[tuple[str, str | None]] = set()
         self._expected: set[tuple[str, str | None]] | None = None
         self._newest: dict[tuple[str, str | None], int] = {}  # version of the newest list of each
-        self._behind: set[tuple[str, str | None]] = set()  # of which the last list was older than that
+        self._behind: set[tuple[str, str | None]] = set()  # those whose last list was older than that
 
     def expect(self, namespaces: Iterable[str]) -> None:
-        """Which lists make it synced: every kind, in each namespace or (none given) in the whole cluster."""
+        """Set which lists make it synced: every kind, in each namespace or (none given) in the whole cluster."""
         places: list[str | None] = [*sorted(set(namespaces))] or [None]
         self._expected = {(kind, place) for kind in PLURALS for place in places}
 
@@ -72,11 +72,11 @@ class ResourceCache:
             self._uid_changed(owner)
 
     def put(self, body: Json) -> bool:
-        """Take a body in, unless it is older than what is known; says whether it was news."""
+        """Store a body unless it is older than the known one; returns whether it was new."""
         return self._take(body, version_of(body))
 
     def _take(self, body: Json, as_of: int) -> bool:
-        """A body that was there `as_of` a version. What is there later than it was called gone was not gone."""
+        """Store a body that existed `as_of` a version. If that is later than its deletion, it was not deleted."""
         uid, version = str(body["metadata"]["uid"]), version_of(body)
         with self._lock:
             known, gone = self._bodies.get(uid), self._gone.get(uid, -1)
@@ -88,7 +88,7 @@ class ResourceCache:
         return True
 
     def drop(self, uid: str, version: int) -> None:
-        """Forget an object that is gone as of a version: it comes back only by what is newer."""
+        """Drop an object deleted as of a version: only something newer restores it."""
         with self._lock:
             known = self._bodies.pop(uid, None)
             self._gone[uid] = max(version, self._gone.get(uid, -1))
@@ -98,9 +98,9 @@ class ResourceCache:
             self._changed(known)
 
     def replace(self, seen: Seen) -> int:
-        """Take in a complete list and drop what it lacks; says how many phantoms went.
+        """Store a complete list and drop what it lacks; returns how many phantoms were dropped.
 
-        Objects newer than the list (created while it was under way) stay.
+        Objects newer than the list (created during it) stay.
         """
         if self._was_set_back(seen):
             self._begin_anew(seen)
@@ -119,9 +119,9 @@ class ResourceCache:
         return len(phantoms)
 
     def _was_set_back(self, seen: Seen) -> bool:
-        """Whether the API server's store was: no list is older than the one before it, but for what a proxy mixes up.
+        """Whether the API server's store was restored from a backup: two lists in a row are older than the one before.
 
-        So it is after two in a row. Versions count from an earlier one then: what was known would be newer for ever.
+        A single one may come from a proxy. Versions then restart lower: what was known would be newer for ever.
         """
         place = seen.kind, seen.namespace
         is_older = seen.version < self._newest.get(place, 0)
@@ -133,9 +133,9 @@ class ResourceCache:
         return is_older
 
     def _begin_anew(self, seen: Seen) -> None:
-        """The list takes the place of all that it covers, and nothing counts as gone.
+        """Replace all that the list covers, and forget all deletions.
 
-        At once: whoever looks in between would promise away what the assignments of all pools hold.
+        In one step: a reader in between would give away what the assignments of all pools hold.
         """
         with self._lock:
             covered = [uid for uid, body in self._bodies.items() if _covers(seen, body)]
@@ -153,7 +153,7 @@ class ResourceCache:
         return tuple(sorted(found, key=lambda body: (body["metadata"]["namespace"], body["metadata"]["name"])))
 
     def body(self, uid: str) -> Json | None:
-        """One body, or None."""
+        """One body; None if unknown."""
         with self._lock:
             return self._bodies.get(uid)
 
@@ -167,7 +167,7 @@ def version_of(body: Json) -> int:
 
 
 def list_resources(reader: Reader, kind: str, namespace: str | None) -> Seen:
-    """Read one kind in whole, page by page. Raises as `Reader` does."""
+    """List one kind, page by page. Raises as `Reader` does."""
     bodies: list[Json] = []
     version = 0
     for page in reader.pages(resource_path(API_VERSION, PLURALS[kind], namespace), {}):

@@ -1,4 +1,4 @@
-"""One frozen Snapshot out of the caches."""
+"""Build one frozen Snapshot from the caches."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Where a snapshot comes from. `relaxations` are those that the administrator allows."""
+    """The sources of a snapshot. `relaxations` are those that the administrator allows."""
 
     cluster: ClusterCache
     resources: ResourceCache
@@ -47,14 +47,14 @@ class Sources:
 
 
 class SnapshotBuilder:
-    """Builds snapshots; parsed resources are kept until their resource version changes. Not thread-safe: one caller."""
+    """Builds snapshots; parsed resources are kept until their version changes. Not thread-safe: for one caller."""
 
     def __init__(
         self, sources: Sources, told: Callable[[ResourceKey, Stumbled], None] = lambda _key, _mistake: None
     ) -> None:
-        """The caches may still be empty: ask `ClusterCache.synced` before deciding anything.
+        """The caches may still be empty: check `ClusterCache.synced` before deciding anything.
 
-        `told` hears of whom reading makes a mistake, once for each version of the resource.
+        `told` is called for each resource that cannot be parsed, once per version.
         """
         self._sources = sources
         self._pools = Bodies(parse_pool, told)
@@ -64,7 +64,7 @@ class SnapshotBuilder:
     def build(
         self, now: float, observations: Mapping[str, PoolObservation], memory: Mapping[str, ScaleMemory]
     ) -> Snapshot:
-        """Everything as known at this moment, `now` in epoch seconds; may read a ConfigMap or a failed pod's log."""
+        """Everything as known at `now` (epoch seconds); may read a ConfigMap or a failed pod's log."""
         read = self.pools()
         pods = self._sources.logs.add(self._sources.cluster.pods(), logs_needed(read))
         reports = self._sources.cluster.reports()
@@ -85,27 +85,27 @@ class SnapshotBuilder:
         return left_as_they_are(snapshot, held) if held else snapshot
 
     def pools(self) -> tuple[PoolRecord, ...]:
-        """All pools that can be read, with their ConfigMap read and their priority looked up."""
+        """All pools that can be parsed, with their ConfigMap and priority looked up."""
         shown = self._sources.cluster.shown_pairs()
         return self._pools.read(self._sources.resources.bodies(POOL_KIND), partial(self._complete_pool, shown=shown))
 
     def regained(
         self, pools: tuple[PoolRecord, ...], pods: Mapping[str, Sequence[PodRecord]], reports: Reports
     ) -> tuple[PoolRecord, ...]:
-        """The pools with all replicas that they have, without those of which nobody can tell; `pods` by their UIDs."""
+        """The pools with their lost replicas, without those that cannot be read; `pods` are by pool UID."""
         return self._regaining.read(pools, pods, reports)
 
     def splits(self) -> tuple[SplitRecord, ...]:
-        """All splits, likewise; call it after `pools` and `regained`. One with a half that is left out is, too."""
+        """All splits that can be parsed, without those with a half left out; call it after `pools` and `regained`."""
         read, halved = self._sources.resources.bodies(SPLIT_KIND), self._pools.owners() | self._regaining.owners
         return tuple(split for split in self._splits.read(read, self._complete_split) if split.key.uid not in halved)
 
     def versions(self) -> dict[str, int]:
-        """Resource versions, by UID, that the last `pools` and `splits` were read from: what a decision was made on."""
+        """Resource versions by UID that the last `pools` and `splits` were parsed from: what a decision was made on."""
         return self._pools.versions() | self._splits.versions()
 
     def objects(self) -> tuple[ObjectRecord, ...]:
-        """Everything of ours that is neither pod nor top-level resource: child pools included."""
+        """All our objects other than pods and top-level resources; child pools are included."""
         children = (
             body for body in self._sources.resources.bodies(POOL_KIND) if body["metadata"].get("ownerReferences")
         )
@@ -130,7 +130,7 @@ class SnapshotBuilder:
         return replace(record, spec=spec, priority=self._sources.priorities.value(prefill.pod.priority_class))
 
     def _filled(self, namespace: str, spec: PoolSpec) -> PoolSpec:
-        """With the model's config.json, and the administrator's word on what pods may do."""
+        """The spec with the model's config.json, and with what the administrator permits pods."""
         spec = permitting(spec, self._sources.relaxations)
         if spec.model.config_map is None:
             return spec
@@ -139,9 +139,9 @@ class SnapshotBuilder:
 
 
 def logs_needed(pools: tuple[PoolRecord, ...]) -> Callable[[PodRecord], bool]:
-    """Whether a pod that ended by itself left no root cause in its termination message.
+    """A test whether a pod that ended by itself left no root cause in its termination message.
 
-    An engine whose core was killed ends with exit code 0, of which the kubelet keeps no last words.
+    An engine whose core was killed ends with exit code 0, for which the kubelet keeps no log tail.
     """
     engines = {pool.key.uid: pool.status.engine.name for pool in pools if pool.status.engine is not None}
 

@@ -17,23 +17,23 @@ log = logging.getLogger(__name__)
 
 
 class MetricsSource(Protocol):
-    """Where samples come from."""
+    """A source of metrics samples."""
 
     async def collect(self, targets: Iterable[Target]) -> dict[str, History]:
         """The window of samples of every target that has any, by pod UID."""
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""
 
 
 class PreferredSource:
     """Asks the first source; while it is away, and for pods that it does not know or knows less of, the second.
 
-    The second is asked every time, or its rates would have to start from nothing when they are needed.
+    The second one is always asked, or its rates would have to start from nothing when needed.
     """
 
     def __init__(self, preferred: MetricsSource, fallback: MetricsSource) -> None:
-        """Both stay open until `close`."""
+        """Both sources stay open until `close`."""
         self._preferred = preferred
         self._fallback = fallback
         self.away = False
@@ -55,7 +55,7 @@ class PreferredSource:
         return {**scraped, **{uid: _better(history, scraped.get(uid)) for uid, history in asked.items()}}
 
     def _tell_of_engines_unknown_there(self, scraped: dict[str, History], asked: dict[str, History]) -> None:
-        """A server that scrapes other labels answers, and knows nobody: said whenever it begins or ends."""
+        """Log when Prometheus starts, or stops, to lack pods: with other labels it answers, but knows none."""
         unknown = len(scraped.keys() - asked.keys())
         if (unknown > 0) != (self._unknown > 0):
             log.info(
@@ -66,15 +66,15 @@ class PreferredSource:
         self._unknown = unknown
 
     async def close(self) -> None:
-        """Close both."""
+        """Close both sources."""
         await self._preferred.close()
         await self._fallback.close()
 
 
 def _better(asked: History, scraped: History | None) -> History:
-    """What Prometheus tells of a pod, unless it lost sight of it, or began later than we did: after an empty restart.
+    """Prometheus' samples of a pod, unless they are stale or, after a restart without data, begin later than ours.
 
-    Its window is the longer one, so that a healthy server soon knows more.
+    Its window is longer, so that a healthy server soon has more.
     """
     if scraped is None:
         return asked

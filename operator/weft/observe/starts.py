@@ -1,4 +1,4 @@
-"""What a pod that got ready tells of its start: how long it took, and each phase of it that Kubernetes shows."""
+"""The start of a pod that became ready: how long it took, and each phase that Kubernetes shows."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ Json = dict[str, Any]
 def startup_seconds(status: Json) -> float | None:
     """Seconds from binding to Ready: images, weights and the engine's own start; None until then.
 
-    A container that restarted, or a pod that has been unready since, tells a longer time; pools take the median.
+    After a restarted container or an unready time it is too long; pools take the median.
     """
     bound, ready = _true_since(status, "PodScheduled"), _true_since(status, "Ready")
     return None if bound is None or ready is None else max(0.0, ready - bound)
 
 
 def read_start(status: Json, identity: PodIdentity) -> MeasuredStart | None:
-    """The phases of a start that came to its end at once; None where it did not, or nobody says when the engine began.
+    """The phases of a start without restarts; None if it had some, or the engine's start time is unknown.
 
-    What an init container did is a download, whichever it was. Clocks of the scheduler and the kubelet may differ.
+    Any init container counts as a download. Clocks of the scheduler and the kubelet may differ.
     """
     whole, bound = startup_seconds(status), _true_since(status, "PodScheduled")
     engine: Json = next((c for c in status.get("containerStatuses") or () if c.get("name") == ENGINE_CONTAINER), {})
@@ -43,14 +43,14 @@ def read_start(status: Json, identity: PodIdentity) -> MeasuredStart | None:
 
 
 def with_weights(start: MeasuredStart, told: float | None) -> MeasuredStart:
-    """The start, with what its engine says that loading weights took as a phase of its own."""
+    """The start, with loading weights (seconds by the engine) as a phase of its own."""
     setup, image, download, _, engine = start.phases
     weights = min(engine, round(told)) if told is not None and told > 0.0 else 0
     return replace(start, phases=(setup, image, download, weights, engine - weights)) if weights else start
 
 
 def _init_seconds(status: Json) -> float:
-    """For how long init containers ran that are over, one after the other."""
+    """Seconds for which ended init containers ran, one after the other."""
     ended = [(each.get("state") or {}).get("terminated") or {} for each in status.get("initContainerStatuses") or ()]
     spans = ((known_instant(each.get("startedAt")), known_instant(each.get("finishedAt"))) for each in ended)
     return sum(max(0.0, end - begun) for begun, end in spans if begun is not None and end is not None)

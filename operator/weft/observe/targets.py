@@ -22,11 +22,10 @@ if TYPE_CHECKING:
 def targets_of(
     pool_uid: str, pods: Iterable[PodRecord], planned: EngineRelease, models: frozenset[str] = frozenset()
 ) -> tuple[EngineTarget, ...]:
-    """Every ready replica of a pool, also one that finishes, by its first pod with all that answers for it.
+    """Every ready replica of a pool, also one that drains, by its first pod with all pages of the replica.
 
-    Each is read as the release that its pod runs, while a pool goes from one to another; `models` are what the pool
-    serves by name. Raises `Invalid` for a planned
-    version without numbers.
+    Each is read as the release that its pod runs, also during a rollout; `models` are the names that the pool serves.
+    Raises `Invalid` for a planned version without numbers.
     """
     named = cache(series_in_image)  # for this call: few releases, of maybe a thousand pods
     named(planned)
@@ -44,7 +43,7 @@ def targets_of(
 
 
 def _pages(pods: list[PodRecord], series: Callable[[PodRecord], EngineSeries]) -> tuple[EngineTarget, ...]:
-    """Each port of each pod, the first of the first pod first; none unless all of them may be asked."""
+    """Each port of each pod, the first of the first pod first; empty unless all of them are ready."""
     if pods[0].rank > 0 or not all(pod.serves and pod.ip is not None for pod in pods):
         return ()
     return tuple(_page(pod, number, series(pod)) for pod in pods for number in range(pod.api_servers))
@@ -69,7 +68,7 @@ def _page(pod: PodRecord, number: int, series: EngineSeries) -> EngineTarget:
 
 
 def fronts_of(pool: PoolRecord, pods: Iterable[PodRecord]) -> tuple[Target, ...]:
-    """The ready pods of the router before a pool, or before the split that it belongs to."""
+    """The ready pods of the router of a pool, or of the split that it belongs to."""
     return tuple(
         Target(pod.uid, pod.namespace, pod.name, pod.ip, FRONTS.port, FRONTS.path, FRONTS.names)
         for pod in routers_before(pool, pods)

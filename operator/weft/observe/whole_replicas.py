@@ -1,4 +1,4 @@
-"""Replicas that answer at several pods or ports, read as one: what is counted on each page adds up."""
+"""Replicas with several pods or ports, read as one: the counts of all pages add up."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 def of_whole_replicas(targets: Iterable[Target], histories: Mapping[str, History]) -> dict[str, History]:
-    """The windows, with one for each replica of several pages: that of its first, or none while a page is not fresh.
+    """The windows, merged into one per replica with several pages, under its first; none while a page is stale.
 
-    A part would look like a replica that has less to do.
+    A part would look like a replica with less load.
     """
     whole = dict(histories)
     for target in targets:
@@ -30,7 +30,7 @@ def of_whole_replicas(targets: Iterable[Target], histories: Mapping[str, History
 
 
 def _added_up(pages: list[History]) -> History:
-    """All series of all pages, on the clock of the first: sources have clocks of their own. As old as the oldest."""
+    """All series of all pages on the first one's clock, as sources have different clocks. As old as the oldest."""
     first, ages = pages[0], [page.age_seconds for page in pages]
     series = {
         (name, tuple(sorted((*tags, (PAGE_LABEL, str(number)))))): _later(samples, first.now - page.now)

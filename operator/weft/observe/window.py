@@ -1,4 +1,4 @@
-"""One pod's window of samples, read by the names that its page really shows."""
+"""One pod's window of samples, read by the names that its page really has."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ if TYPE_CHECKING:
 
 CAPACITY = (("reason", "capacity"),)
 DEFERRED = (("reason", "deferred"),)
-# What one process may tell that cannot be, as `odd_counts` and `odd_pages` find it.
+# Impossible figures of one process, as found by `odd_counts` and `odd_pages`.
 FINISHED, STUCK, INSIDE, INPUTS, OUTPUTS = "finished", "stuck", "inside", "inputs", "outputs"
 OLD, CHANGING, GARBLED, STRANGER = "old", "changing", "garbled", "stranger"
-# Each of them is reason enough to take a page for none.
+# Each of them is reason enough to reject a page.
 NO_PAGE = frozenset((STUCK, OLD, CHANGING, GARBLED, STRANGER))
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Samples and names. `expected` are the names of the engine's version, `series` those that are there.
+    """Samples and names. `expected` are the names of the engine's version, `series` those that exist.
 
-    `contradicted` are figures (`ttft`, `tpot`, `kv_usage`, `hit_rate` and those above) that cannot be, which are read
-    as if they were not there.
+    `contradicted` are impossible figures (`ttft`, `tpot`, `kv_usage`, `hit_rate` and those above), which are read as
+    missing.
     """
 
     history: History
@@ -35,7 +35,7 @@ class Window:
 
     @classmethod
     def of(cls, history: History, expected: EngineSeries) -> Window:
-        """Choose the names by what was seen."""
+        """A window with the names that were seen."""
         return cls(history, expected.as_shown(history.shows), expected)
 
     def gauge(self, name: str | None) -> tuple[float, ...]:
@@ -43,11 +43,11 @@ class Window:
         return self.history.gauge(name) if name is not None else ()
 
     def lines(self, name: str | None) -> tuple[list[Sample], ...]:
-        """The usable samples of each series of that name, in order of time."""
+        """The usable samples of each series with this name, in order of time."""
         return tuple(self.history.lines(name)) if name is not None else ()
 
     def ratio(self, figure: str) -> float | None:
-        """Mean of the newest values of `kv_usage` or `hit_rate` over the series of it."""
+        """The mean of the newest values of `kv_usage` or `hit_rate` over its series."""
         found = () if figure in self.contradicted else self.gauge(getattr(self.series, figure))
         return sum(found) / len(found) if found else None
 
@@ -85,14 +85,14 @@ class Window:
 
     @property
     def most_inside(self) -> float:
-        """Requests inside, as many as any scrape of the window showed."""
+        """Requests inside (running or waiting): the maximum over the window's scrapes."""
         series = self.series
         names = (series.running, series.waiting, *series.waiting_for_kv)
         return sum(self.history.most(name) for name in names if name is not None)
 
     @property
     def never_asked(self) -> bool:
-        """Whether the engine shows its load but had no request yet, so that its counters are not born."""
+        """Whether the engine shows its load but never had a request, so that its counters do not exist yet."""
         inside = self.gauge(self.series.running) + self.gauge(self.series.waiting)
         return (
             self.series.born_late
@@ -104,7 +104,7 @@ class Window:
 
     @property
     def running(self) -> float | None:
-        """Requests that are computed."""
+        """Requests that are running; None if unknown."""
         running = () if INSIDE in self.contradicted else self.gauge(self.series.running)
         return sum(running) if running else None
 
@@ -126,7 +126,7 @@ class Window:
         return 0.0 if self.never_asked else self.history.rate(self.series.finished)
 
     def rate_of_last(self, seconds: float) -> float | None:
-        """Requests that finished in so many seconds, or a little more, per second; a newer pod had none before."""
+        """Requests per second that finished in the last `seconds` or a little more; a newer pod had none before."""
         if self._tells_no_answers:
             return None
         if self.never_asked:
@@ -137,12 +137,12 @@ class Window:
 
     @property
     def counted_seconds(self) -> float | None:
-        """From the first to the last count of finished requests; None without two."""
+        """Seconds from the first to the last count of finished requests; None without two."""
         return self.history.counted_seconds(self.series.finished)
 
     @property
     def waiting(self) -> float | None:
-        """Requests that wait for capacity; where the engine does not tell the two apart, for KV as well."""
+        """Requests that wait for capacity, or for KV if the engine does not separate them; None if unknown."""
         if INSIDE in self.contradicted:
             return None
         by_reason = self.series.waiting_by_reason
@@ -152,7 +152,7 @@ class Window:
 
     @property
     def waiting_for_kv(self) -> float | None:
-        """Requests that wait for KV to arrive or to leave; None where the engine does not tell."""
+        """Requests that wait for KV to arrive or to leave; None if the engine does not report it."""
         by_reason = self.series.waiting_by_reason
         waiting = self.history.gauge(by_reason, DEFERRED) if by_reason else ()
         waiting += tuple(value for name in self.series.waiting_for_kv for value in self.history.gauge(name))
@@ -160,7 +160,7 @@ class Window:
 
     @property
     def idle(self) -> bool | None:
-        """Whether no request is inside and nobody pulls KV any more; None where the engine does not surely tell."""
+        """Whether no request is inside and nobody pulls KV any more; None if the engine does not reliably report it."""
         running, held = self.gauge(self.series.running), self.gauge(self.series.kv_usage)
         if not (self.series.tells_when_idle and running and held):
             return None
@@ -168,21 +168,21 @@ class Window:
 
     @property
     def input_tokens(self) -> float | None:
-        """Mean prompt length, by the histogram or by counters."""
+        """Mean prompt length, from the histogram or counters."""
         if INPUTS in self.contradicted:
             return None
         return self._tokens(self.series.request_input_tokens, self.series.input_tokens)
 
     @property
     def output_tokens(self) -> float | None:
-        """Mean answer length, as above."""
+        """Mean answer length, from the histogram or counters."""
         if OUTPUTS in self.contradicted:
             return None
         return self._tokens(self.series.request_output_tokens, self.series.output_tokens)
 
     @property
     def prefix_tokens(self) -> tuple[float, float] | None:
-        """Prompt tokens looked up in the prefix cache, and found; None where nothing was looked up."""
+        """Prompt tokens looked up in the prefix cache, and found; None if nothing was looked up."""
         queries, hits = self._increases(self.series.prefix_queries, self.series.prefix_hits)
         if queries and hits is None and self.series.born_late:
             hits = 0.0
@@ -190,7 +190,7 @@ class Window:
 
     @property
     def computed_input_tokens(self) -> float | None:
-        """Prompt tokens that were really computed per request: the engine's own count, or what the cache left over."""
+        """Prompt tokens really computed per request: the engine's own count, or those not found in the cache."""
         computed = self.mean(self.series.request_computed_tokens)
         found, prompt = self.prefix_tokens, self.input_tokens
         if computed is not None or found is None or prompt is None:
@@ -199,7 +199,7 @@ class Window:
 
     @property
     def transfer_seconds(self) -> float | None:
-        """Mean time of a KV transfer; that of the newest one where the engine only has a gauge, 0 before the first."""
+        """Mean seconds of a KV transfer, or the newest one if the engine only has a gauge (0 before the first)."""
         name = self.series.transfer
         mean = self.mean(name)
         if mean is None:
@@ -209,37 +209,37 @@ class Window:
 
     @property
     def transfers_done(self) -> float | None:
-        """KV transfers that ended well, where the engine counts them."""
+        """KV transfers that succeeded; None if the engine does not count them."""
         return self.increase(None if self.series.transfer is None else f"{self.series.transfer}_count")
 
     @property
     def transfers_failed(self) -> float | None:
-        """KV transfers that failed; None where the engine does not tell."""
+        """KV transfers that failed; None if the engine does not report them."""
         return self.increase(self.series.failed_transfers)
 
     @property
     def requests_done(self) -> float | None:
-        """Requests that ended; None where the engine does not tell."""
+        """Requests that ended; None if the engine does not report them."""
         return None if self._tells_no_answers else self.increase(self.series.finished)
 
     @property
     def kv_expired(self) -> float | None:
-        """Prompts whose KV nobody fetched in time, once for each rank; None where the engine does not tell."""
+        """Prompts whose KV nobody fetched in time, counted on each rank; None if the engine does not report them."""
         return self.increase(self.series.expired_kv)
 
     @property
     def transfer_buckets(self) -> Buckets:
-        """Growth of the buckets of the time of a KV transfer, in seconds; none where the engine only has a gauge."""
+        """Growth of the buckets of KV transfer seconds; empty if the engine only has a gauge."""
         unit = self.series.transfer_unit_seconds
         return tuple((bound * unit, count) for bound, count in self.buckets(self.series.transfer))
 
     @property
     def _tells_no_answers(self) -> bool:
-        """Whether the count of finished requests is not to be believed, or the page of now."""
+        """Whether the count of finished requests, or the whole page, is not believed."""
         return FINISHED in self.contradicted or not self.contradicted.isdisjoint(NO_PAGE)
 
     def _increases(self, one: str | None, other: str | None) -> tuple[float | None, float | None]:
-        """Of two counters over the same time."""
+        """Growth of two counters over the same time."""
         if one is None or other is None:
             return self.increase(one), self.increase(other)
         return self.history.increases(one, other)
