@@ -34,7 +34,7 @@ SHARES_PROMPTS_OF_SELECTORS: Version = (0, 33, 0)  # before, only without CUDA g
 
 @dataclass(frozen=True, slots=True)
 class Sharing:
-    """A shape and what its context parallelism depends on: the engine version, accelerator vendor, model and pool spec."""
+    """A shape and what decides on its context parallelism: engine version, accelerator vendor, model and pool spec."""
 
     shape: Shape
     spec: PoolSpec

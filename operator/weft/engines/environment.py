@@ -28,7 +28,7 @@ _TCP_PIECE = "64k"
 
 
 def with_users(ours: Iterable[EnvValue], engine: EngineSpec) -> tuple[EnvValue, ...]:
-    """Weft's variables merged with the user's, which take precedence; names are unique. Conflicts are refused elsewhere."""
+    """Weft's variables and the user's, which take precedence; names are unique. Conflicts are refused earlier."""
     users = tuple(EnvValue(name, value) for name, value in engine.env)
     theirs = {value.name for value in users}
     return (*(value for value in ours if value.name not in theirs), *users)

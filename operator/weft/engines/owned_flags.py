@@ -36,7 +36,7 @@ class OwnedFlags:
         return None
 
     def _owner_of(self, argument: str) -> str | None:
-        """The owned flag that an argument sets: `--flag=value`, `--some_flag`, `--no-flag`, `--json.key`, abbreviated."""
+        """The owned flag behind an argument: `--flag=value`, `--some_flag`, `--no-flag`, `--json.key`, abbreviated."""
         if not argument.startswith("-") or argument in {"-", "--"}:
             return None
         name = argument.split("=", 1)[0]

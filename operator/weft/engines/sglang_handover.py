@@ -1,8 +1,8 @@
 """Between which tensor group sizes SGLang transfers KV, over NIXL or Mooncake.
 
 Read from `srt/disaggregation` in 0.5.3.post3, 0.5.10.post1, 0.5.12.post1 and 0.5.23. It compares the sizes of groups
-of tensor groups of attention, which are Weft's TP. Latent KV is the same on each GPU; for grouped attention, heads are
-split and joined, at a speed that SGLang does not promise.
+that compute attention together, which are Weft's TP. Latent KV is the same on each GPU; for grouped attention, heads
+are split and joined, at a speed that SGLang does not promise.
 """
 
 from __future__ import annotations

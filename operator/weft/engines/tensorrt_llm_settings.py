@@ -60,7 +60,7 @@ def written(args: tuple[str, ...]) -> Settings:
 
 
 def _split(args: tuple[str, ...]) -> Iterator[tuple[str | None, str]]:
-    """(Setting, argument) for each argument; the setting is None for all but `--set`, which takes the next one along."""
+    """(Setting, argument) for each argument; the setting is None but for `--set`, which takes the next one along."""
     rest = iter(args)
     for argument in rest:
         if argument == SET:

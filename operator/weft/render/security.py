@@ -29,7 +29,7 @@ def pod_security() -> Json:
 
 
 def container_security(relaxations: Collection[str] = (), user: int | None = None) -> Json:
-    """The `securityContext` of a container. Root is user 0 with the group of the pod's volumes, without capabilities.
+    """The `securityContext` of a container. Root is user 0 with the pod's volume group, and no more capabilities.
 
     `user` is the owner of the image's own files, with the group of the pod's volumes.
     """
