@@ -2,7 +2,7 @@
 
 An engine that times out is silent. However many are, a round takes little longer than a single timeout: engines that
 were silent last time are asked at the same time, at most `SILENT_AT_ONCE` in a round, longest waiting first; the others
-are asked in parallel lanes, each of which ends at the first slow engine. Whatever is left comes first in the next round.
+are asked in parallel lanes, each of which ends at a slow engine. Whatever is left comes first in the next round.
 """
 
 from __future__ import annotations
