@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 async def keep_collecting(context: Context, told: Callable[[], None]) -> None:
-    """Collect metrics every few seconds; each one triggers a decision, and tells those that wait for engines."""
+    """Collect metrics every few seconds, and call `told` after each round, to wake what depends on them."""
     builder, loop = SnapshotBuilder(context.sources), asyncio.get_running_loop()
     while True:
         if not context.synced:
@@ -30,7 +30,7 @@ async def keep_collecting(context: Context, told: Callable[[], None]) -> None:
             continue
         try:
             pools = await loop.run_in_executor(context.executor, builder.pools)
-            asks = pools if context.options.prometheus_url is not None else ()  # pickers serve metrics to nobody else
+            asks = pools if context.options.prometheus_url is not None else ()  # only Prometheus may read pickers
             pickers = await loop.run_in_executor(context.executor, context.pickers.fronts, asks)
             pods = context.cluster.pods()
             await asyncio.gather(

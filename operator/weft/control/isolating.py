@@ -73,7 +73,7 @@ class Isolating:
         self._left_out |= {uid: _LeftOut(generations[uid], until, why) for uid in error.uids}
 
     def _forget(self, snapshot: Snapshot) -> None:
-        """Retry resources that are gone, were edited or have waited long enough."""
+        """Forget resources that are gone, and those to retry as they were edited or have waited long enough."""
         now, generations = self._clock(), _generations(snapshot)
         self._left_out = {
             uid: each

@@ -35,7 +35,7 @@ def offloaded_bytes(spec: PoolSpec) -> float:
 def pod_needs(spec: PoolSpec, shape: Shape) -> Pairs:
     """What each pod needs besides accelerators; memory for offloaded KV is counted even where the pod requests none.
 
-    So no replica goes to a node with less memory in total. KV on disk is requested.
+    So no replica goes to a node with less memory in total. Unlike this memory, KV on disk is in the pod's requests.
     """
     kept = disk_bytes(spec, shape)
     needs = (*spec.pod_needs, (EPHEMERAL, str(kept))) if kept else spec.pod_needs

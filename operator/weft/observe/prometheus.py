@@ -106,7 +106,7 @@ class PrometheusSource:
         return {uid: History(now, series, Origin.Prometheus) for uid, series in known.items()}
 
     def _check_order(self, times: Iterable[float]) -> None:
-        """Note the newest time; raises `PrometheusAway` if it went back by over a window; replicas may differ by less."""
+        """Note the newest time; raises `PrometheusAway` if it went back by over a window; replicas differ by less."""
         newest = max(times, default=self._newest)
         if newest < self._newest - self._window_seconds:
             raise PrometheusAway("its samples end before those that it told earlier: its clock was set back")

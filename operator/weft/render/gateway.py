@@ -24,7 +24,7 @@ ENDPOINTS_GROUP, ROUTE_GROUP = "inference.networking.k8s.io", "gateway.networkin
 ENDPOINTS = (f"{ENDPOINTS_GROUP}/v1", "InferencePool")
 ROUTE = (f"{ROUTE_GROUP}/v1", "HTTPRoute")
 
-# llm-d's picker reads a pod's role and engine from these labels; before 0.8 it knew only the second name.
+# llm-d's picker reads a pod's role and engine from these; before 0.8 it knew only the second engine label.
 ROLE_LABEL = "llm-d.ai/role"
 ENGINE_LABELS = ("llm-d.ai/engine-type", "inference.networking.k8s.io/engine-type")
 _ENGINES = {EngineName.VLLM: "vllm", EngineName.SGLang: "sglang", EngineName.TensorRTLLM: "trtllm-serve"}
