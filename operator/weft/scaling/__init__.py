@@ -1,16 +1,17 @@
 """Observations -> replicas per pool: demand over capacity, bounded, stabilised, and never shrunk on missing metrics.
 
-The count. `pool`: of one pool on its own. `split`: of both halves together, within `ratio`. `sight`: what a pool sees
-    in a pass. `reading`: what may be believed of it. `looks`: those of the last minute. `staying`: how long requests
-    stay. `demand`: how many replicas all that needs. `settle`: from there to what is desired, within `bounds`.
-The forecast. `forecast`: a distribution of the rate once a start is over. `seasons`: the pattern of a day. `scatter`:
-    how far forecasts were off. `risk`: how much of that is bought. `starts`: what a start takes. `past`: what weeks
-    before the first look teach. `keeping`: when it is written into a status, and `packing` as which text.
-The factors. `calibration`: learnt from what replicas do. `tails`: of latencies. `taking_over`: when they are in force.
-Traffic. `live`: measured in place of declared. `lengths_seen`: of prompts and answers. `attainment`: requests within
-    the SLO.
-Replicas that do worse. `outliers`: which, and when one may be replaced. `slowness`: than their siblings. `cut_off`:
-    from the other half.
+The count. `pool`: sizes one pool on its own. `split`: sizes both halves together, within `ratio`. `sight`: what a pool
+    sees in a pass. `reading`: which metrics can be trusted. `looks`: the samples of the last minute. `staying`: how
+    long requests stay. `demand`: how many replicas that takes. `settle`: from there to the desired count, within
+    `bounds`.
+The forecast. `forecast`: a distribution of the rate once a start is over. `seasons`: the daily pattern. `scatter`: how
+    far forecasts were off. `risk`: how large a margin to buy. `starts`: how long a start takes. `past`: what weeks of
+    recorded rates teach. `keeping`: when it is written into a status, and `packing` as which text.
+The factors. `calibration`: learnt from replicas. `tails`: of latencies. `taking_over`: when decisions start using them.
+Traffic. `live`: measured in place of declared. `lengths_seen`: prompt and answer lengths. `attainment`: the share of
+    requests within the SLO.
+Underperforming replicas. `outliers`: which, and when one may be replaced. `slowness`: slower than their siblings.
+    `cut_off`: unable to exchange KV with the other half.
 """
 
 from __future__ import annotations

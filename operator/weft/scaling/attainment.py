@@ -1,4 +1,4 @@
-"""How many requests are within the SLO: read off the latency histograms, not off percentiles."""
+"""The fraction of requests within the SLO, read from latency histograms rather than percentiles."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
 
 def attainment(slo: Slo, observation: PoolObservation) -> float | None:
-    """Fraction of requests within the target of the highest percentile; of TTFT and TPOT the smaller.
+    """Fraction of requests within the highest percentile's latency target; the smaller of those for TTFT and TPOT.
 
-    None where nothing with a target was measured, or no better than in the bucket where the target is.
+    None where no latency with a target was measured, or the buckets are too coarse around the target.
     """
     kinds = ((slo.ttft, observation.ttft_buckets), (slo.tpot, observation.tpot_buckets))
     shares = [
@@ -25,7 +25,7 @@ def attainment(slo: Slo, observation: PoolObservation) -> float | None:
 
 
 def is_resolved(buckets: Buckets, seconds: float) -> bool:
-    """Whether the buckets tell what is within a target: one inside the first bucket that holds anything does not."""
+    """Whether the buckets resolve a target: not if it falls inside the first bucket that holds any observation."""
     first = next(((bound, count) for bound, count in sorted(buckets) if bound > 0), (0.0, 0.0))
     return seconds >= first[0] or first[1] <= 0
 

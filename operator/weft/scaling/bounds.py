@@ -1,4 +1,4 @@
-"""How few and how many replicas a pool may have, whatever is wanted."""
+"""The least and most replicas that a pool may have, whatever the demand."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from weft.domain.scaling_spec import ScalingSpec
     from weft.scaling.sight import Ceiling, ScaleRequest
 
-REMEMBERED = 4096  # of as many kinds of bounds
+REMEMBERED = 4096  # cached combinations of spec, GPUs and pods
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
     """Least and most replicas, and what sets the upper bound.
 
-    `shortfall` says that the budget does not pay for the fewest replicas that the spec asks for, and what would.
+    `shortfall` is set where the budget does not cover the spec's fewest replicas, and says which budget would.
     """
 
     least: int
@@ -35,9 +35,9 @@ class Bounds:
 
 
 def bounds_of(request: ScaleRequest) -> Bounds:
-    """MinReplicas to maxReplicas, cut by budgets (which win over minReplicas) and by what a status can hold.
+    """From minReplicas to maxReplicas, cut by budgets (which win over minReplicas) and by how much a status can hold.
 
-    Below the fewest nothing is hidden: `shortfall` then says so in the condition Placed.
+    Where the budget allows fewer than the spec's fewest, `shortfall` says so in the condition Placed.
     """
     own = _bounds(request.spec, request.gpus, request.pods)
     return own if request.ceiling is None else _under(request.ceiling, own, request.spec)
@@ -62,7 +62,7 @@ def _bounds(spec: ScalingSpec, gpus: int, pods: int) -> Bounds:
 
 
 def _what_allows_no_more(spec: ScalingSpec, gpus: int, most: int) -> Explanation:
-    """Which of the limits that `ScalingSpec.affordable` knows it is."""
+    """Explain which of the limits in `ScalingSpec.affordable` set the upper bound."""
     if most >= spec.max_replicas:
         goes = "the pool goes to a shape of which as many serve more, where it may and there is one"
         lasts = f"if that lasts and the SLO is missed, {goes}"

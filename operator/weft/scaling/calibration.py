@@ -1,12 +1,12 @@
-"""Two factors per pool, of prompts and of decode steps, learnt slowly from what the running replicas do.
+"""Two factors per pool, for prefill and for decode steps, learnt slowly from the latencies of running replicas.
 
-A measurement compares the mean TTFT and TPOT of one whole window of metrics with what the model expects of a replica
-at that very load under the present factors. How far each factor is off is solved from both ratios at once by the
-sensitivities of both latencies (d log latency / d log factor): prompts delay tokens and steps delay prompts. The
-solution is damped (Levenberg's method), so that a factor which a latency hardly feels hardly moves.
+A measurement compares the mean TTFT and TPOT of one whole window of metrics with what the model predicts for a replica
+at the same load under the present factors. How far each factor is off is solved from both ratios at once, using the
+sensitivities of both latencies (d log latency / d log factor), as prefill delays decode and decode delays prefill. The
+solution is damped (Levenberg's method), so that a factor to which a latency is hardly sensitive hardly moves.
 
-Against outliers a measurement counts as at most a quarter away from the median of the latest, and a factor follows it
-by `GAIN` of the way, in logarithms. Where anything is in the way of a measurement the factors stay as they are.
+Against outliers, a measurement is clipped to within a quarter of the median of the latest, and a factor moves `GAIN` of
+the way towards it, in logarithms. Where a measurement would not be reliable, the factors stay as they are.
 """
 
 from __future__ import annotations
@@ -33,21 +33,20 @@ if TYPE_CHECKING:
     from weft.domain.snapshot import PoolObservation
     from weft.domain.workload import Workload
 
-# The longest window of either source of metrics: one measurement from each, and none that began before all was quiet.
+# The longest window of either source of metrics: a measurement takes one, all of which has to be quiet.
 WINDOW_SECONDS = 120.0
 ENOUGH_REQUESTS = 30.0  # in a window: the mean of fewer is noise
-GAIN = 0.15  # of the way to a measurement: a lasting change is followed to 5 % within 20 of them
-# The first measurement takes a factor that is only predicted half of the way, the next a third, down to `GAIN`.
+GAIN = 0.15  # of the way to a measurement: a lasting change is followed to within 5 % after 20 of them
+# The first measurement moves a factor that is only predicted half of the way, the next a third, down to `GAIN`.
 FIRST = 2
-# A measurement counts as at most this far from the median of the latest; before there are enough, from the factor.
+# A measurement is clipped to this distance from the median of the latest; before there are enough, from the factor.
 MOST_AT_ONCE = math.log(1.25)
 LATEST, ENOUGH_FOR_A_MEDIAN = 9, 3
-# A latency that a factor moves by less than a fifth of its own change is made of other things; one that it moves by
-# three times that is made of waiting.
+# Of a latency to its factor: below the first, other things make up the latency; beyond the second, queueing does.
 LEAST_SENSITIVE, MOST_SENSITIVE = 0.2, 3.0
 MOST_WAITING = 1.0  # requests a replica, on average over the last minute: more is a backlog
-MOST_KV_USED = 0.8  # beyond, engines evict and compute anew
-MOST_POINTS = 1000  # counting further would only make the status change
+MOST_KV_USED = 0.8  # beyond this, engines evict sequences and compute their prompts again
+MOST_POINTS = 1000  # counting further would only rewrite the status
 
 _NUDGE, _DAMPING = 1.05, 0.05
 _FARTHEST = math.log(MOST_FACTOR)
@@ -60,16 +59,16 @@ class Means(NamedTuple):
     tpot: float
 
 
-# Of one replica at the load seen, under some factors; None where it could not keep up.
+# The latencies expected of one replica at the observed load under given factors; None where it could not keep up.
 Expects = Callable[[Calibration], Means | None]
 
 
 @made_often
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A pool in one pass. `ready` are the first pods of its replicas that are ready on the current revision.
+    """One pass's view of a pool. `ready` are the first pods of its replicas that are ready on the current revision.
 
-    `loads` is the last minute; `network_bound` says that KV transfers, not engines, are what requests wait for.
+    `loads` are the last minute's samples; `network_bound` says that requests wait for KV transfers, not for engines.
     """
 
     subject: Subject
@@ -82,12 +81,12 @@ class Look:
 
 
 def somebody_is_ready(look: Look) -> bool:
-    """A replica of the present revision is ready and reports; those that start or leave meanwhile are left out."""
+    """At least one replica of the current revision is ready; those that are starting or terminating are left out."""
     return bool(look.ready)
 
 
 def metrics_are_fresh_and_whole(look: Look) -> bool:
-    """From each of those pods, with every series, and all of them numbers."""
+    """Metrics are fresh from each ready pod, no series is missing, and all values are numbers."""
     seen = look.observation
     if seen is None or what_is_missing(seen) is not None or not seen.complete or seen.missing:
         return False
@@ -95,19 +94,19 @@ def metrics_are_fresh_and_whole(look: Look) -> bool:
 
 
 def latencies_were_measured(look: Look) -> bool:
-    """All latencies that the role is judged by were measured."""
+    """All latencies that this role is calibrated by were measured."""
     seen = look.observation
     return seen is not None and all(is_sane(value) and value > 0 for value in _measured(look.role, seen).values())
 
 
 def there_are_enough_requests(look: Look) -> bool:
-    """One window has enough of them for its mean to say anything."""
+    """One window has enough requests for its mean to be meaningful."""
     rate = look.observation.requests_per_second if look.observation is not None else None
     return is_sane(rate) and rate * WINDOW_SECONDS >= ENOUGH_REQUESTS
 
 
 def nothing_piles_up(look: Look) -> bool:
-    """A saturated pool waits for itself, which would be blamed on its speed."""
+    """No backlog builds up: the queueing of a saturated pool would be mistaken for slow engines."""
     loads = look.loads
     if all(load.waiting <= MOST_WAITING * load.answered for load in loads):  # so is their mean, whatever it is
         return True
@@ -115,13 +114,13 @@ def nothing_piles_up(look: Look) -> bool:
 
 
 def kv_memory_has_room(look: Look) -> bool:
-    """Else sequences are evicted, and their prompts computed again."""
+    """The KV cache has room: a full one evicts sequences, whose prompts are then computed again."""
     used = look.observation.kv_usage if look.observation is not None else None
     return is_sane(used) and used < MOST_KV_USED
 
 
 def the_network_is_not_the_reason(look: Look) -> bool:
-    """The pool is not NetworkBound: a path that is narrow says nothing of how fast replicas compute."""
+    """The pool is not NetworkBound: a narrow KV path says nothing about how fast replicas compute."""
     return not look.network_bound
 
 
@@ -137,12 +136,12 @@ CLAIMS: tuple[Callable[[Look], bool], ...] = (
 
 
 def is_quiet(look: Look) -> bool:
-    """Whether nothing is in the way of a measurement."""
+    """Whether all conditions for a measurement hold."""
     return all(claim(look) for claim in CLAIMS)
 
 
 def watched(memory: CalibrationMemory | None, look: Look, known: tuple[Calibrated, ...]) -> CalibrationMemory:
-    """The memory with this look added; another subject, or a clock that was set back, starts from what is in force."""
+    """The memory with this look added; a new subject, or a clock that was set back, starts from the factors in use."""
     if memory is None or memory.subject != look.subject or _is_of_the_future(memory, look.now):
         memory = CalibrationMemory(look.subject, factors_for(look.subject, known))
     same = settled(memory, look)
@@ -153,7 +152,7 @@ def watched(memory: CalibrationMemory | None, look: Look, known: tuple[Calibrate
 
 
 def settled(memory: CalibrationMemory, look: Look) -> tuple[str, ...]:
-    """The pods that were there all the time and still are."""
+    """The pods that have been ready since the quiet window began and still are."""
     if memory.pods == look.ready:
         return look.ready
     ready = frozenset(look.ready)
@@ -161,7 +160,7 @@ def settled(memory: CalibrationMemory, look: Look) -> tuple[str, ...]:
 
 
 def of(pods: tuple[str, ...], look: Look) -> Look:
-    """The look at some pods alone."""
+    """The look restricted to some pods."""
     seen = look.observation
     told = () if seen is None else tuple([each.pod for each in seen.pods])
     if seen is not None and pods == told and pods == look.ready and seen.expected == len(pods):  # nearly always
@@ -174,7 +173,7 @@ def of(pods: tuple[str, ...], look: Look) -> Look:
 
 
 def interrupted(memory: CalibrationMemory) -> CalibrationMemory:
-    """The next measurement waits for a whole window from now on."""
+    """The memory without its quiet window: the next measurement needs a whole window from now on."""
     return memory if memory.quiet_since is None else replace(memory, pods=(), quiet_since=None)
 
 
@@ -192,7 +191,7 @@ def is_time(memory: CalibrationMemory, now: float) -> bool:
 
 
 def load_of(look: Look, usual: Workload) -> Workload:
-    """What one replica was given; percentiles of lengths keep their usual distance from the means."""
+    """The workload that one replica received; percentiles of lengths keep their usual ratio to the means."""
     seen = look.observation
     if seen is None or seen.requests_per_second is None:
         return usual
@@ -210,11 +209,11 @@ def load_of(look: Look, usual: Workload) -> Workload:
 
 
 def learnt(memory: CalibrationMemory, look: Look, expects: Expects) -> CalibrationMemory:
-    """The memory after one more measurement, of a look that `is_due`.
+    """The memory after one more measurement, from a look that `is_due`.
 
-    A load at which the model expects no steady state, or which tells nothing of either factor, teaches nothing.
+    Nothing is learnt at a load where the model predicts no steady state, or that is sensitive to neither factor.
     """
-    memory = interrupted(replace(memory, last=look.now))  # the next one is of whoever is ready by then
+    memory = interrupted(replace(memory, last=look.now))  # the next one measures the pods that are ready by then
     if look.observation is None:
         return memory
     implied = _implied(memory.factors, _measured(look.role, look.observation), expects)
@@ -228,14 +227,14 @@ def learnt(memory: CalibrationMemory, look: Look, expects: Expects) -> Calibrati
 
 
 def _lengths(role: Role, seen: PoolObservation) -> tuple[float | None, ...]:
-    """Token counts that the model needs; how much of a prompt is known matters where prompts are computed."""
+    """The measured values that the model needs for a role; the prefix hit matters where prompts are computed."""
     if role is Role.Decode:
         return seen.input_tokens, seen.output_tokens
     return (seen.input_tokens, seen.prefix_hit) + ((seen.output_tokens,) if role is Role.Aggregated else ())
 
 
 def _measured(role: Role, seen: PoolObservation) -> dict[str, float | None]:
-    """The latency that each factor is mostly seen in, where the role does such work."""
+    """The measured latency that each factor shows up in most, for the factors that the role has."""
     if role is Role.Prefill:
         return {"prefill": seen.ttft_mean}
     if role is Role.Decode:
@@ -266,7 +265,7 @@ def _implied(factors: Calibration, measured: Mapping[str, float | None], expects
 
 
 def _expected(expects: Expects, factors: Calibration) -> dict[str, float] | None:
-    """Mean latencies under these factors, by the factor that each is mostly made of; None where there are none."""
+    """Mean latencies under these factors, keyed by the factor that dominates each; None where the load is unstable."""
     found = expects(factors)
     if found is None or not math.isfinite(found.ttft + found.tpot):
         return None
@@ -284,7 +283,7 @@ def _of(factors: Calibration, kind: str) -> float:
 
 
 def _damped_solution(matrix: list[list[float]], ratios: list[float]) -> list[float]:
-    """Unknowns x that make |matrix x - ratios|^2 + damping |x|^2 least, of one or two unknowns."""
+    """The x of one or two unknowns that minimises |matrix x - ratios|^2 + damping |x|^2."""
     if not ratios:
         return []
     if len(ratios) == 1:
@@ -297,7 +296,7 @@ def _damped_solution(matrix: list[list[float]], ratios: list[float]) -> list[flo
 
 
 def _moved(memory: CalibrationMemory, kind: str, implied: float) -> CalibrationMemory:
-    """One factor a part of the way to a measurement, whose influence is bounded."""
+    """Move one factor part of the way towards a measurement whose influence is bounded."""
     recent = memory.prefill if kind == "prefill" else memory.decode
     present = math.log(_of(memory.factors, kind))
     centre = median(recent) if len(recent) >= ENOUGH_FOR_A_MEDIAN else present

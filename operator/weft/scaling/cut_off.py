@@ -1,11 +1,11 @@
 """Decode replicas that keep failing to fetch KV, and prefill replicas from which nobody can fetch it.
 
-vLLM keeps what it once shook hands about with a prefill engine: after a break most releases never do so again (ADR 0060
-says which), every transfer between the two fails at once, and decode computes such prompts itself. What counts is
-transfers that failed (`nixl_num_failed_transfers`), which engines count by rank and for all prefill engines together.
-So nobody tells which two are cut off; only siblings that fetch tell that prefill engines, and most of the network, are
-well. Where no sibling does better, a prefill engine tells that it is the one: KV that nobody fetched within its lease
-expires and is counted (`nixl_num_kv_expired_reqs`), once for each rank (ADR 0067).
+vLLM caches its handshake with a prefill engine: after a break most releases never repeat it (ADR 0060 says which),
+every transfer between the two fails at once, and decode computes such prompts itself. The signal is failed transfers
+(`nixl_num_failed_transfers`), which engines count per rank and for all prefill engines together. So no metric names the
+two that are cut off; only siblings that fetch show that the prefill engines, and most of the network, are healthy.
+Where no sibling does better, the prefill engine at fault shows itself: KV that nobody fetched within its lease expires
+and is counted (`nixl_num_kv_expired_reqs`), once for each rank (ADR 0067).
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 
     from weft.domain.snapshot import PodObservation
 
-# Of the transfers: less is no loss that a start would be worth, with fifty prefill replicas or more.
+# Of the transfers: fewer failures are not worth a restart, with fifty prefill replicas or more.
 LEAST_FAILED = 0.02
-# Of the prompts of a prefill replica: KV of clients that go away expires, too, and not at every replica alike.
+# Of the prompts of a prefill replica: KV of clients that disconnect expires, too, and not evenly over replicas.
 LEAST_UNFETCHED = 0.5
-MOST_OF_SIBLINGS = 0.1  # of that share may fail at a sibling that is well
-# At a sibling, if as large a part of its transfers failed: with fewer it may be well by chance.
+MOST_OF_SIBLINGS = 0.1  # of that share may fail at a healthy sibling
+# Failures that a sibling would have at the same share: with fewer expected, it may look healthy by chance.
 ENOUGH_EXPECTED = 3.0
-MOST_CUT_OFF = 0.5  # of the replicas that fetch: more than that have something else in common
+MOST_CUT_OFF = 0.5  # of the replicas that fetch: if more fail, they have a common cause
 
 
 def failing(pods: Mapping[int, PodObservation]) -> dict[int, tuple[Reason, float]]:
-    """Decode replicas whose KV transfers fail: which part of them, and as the reason whether siblings do better."""
+    """Decode replicas whose KV transfers fail, with the failing share; the reason tells whether siblings do better."""
     bad, alone = _bad_and_alone(pods, LEAST_FAILED)
     return {
         replica: (Reason.CutOffFromPrefill if replica in alone else Reason.TransfersFail, share)
@@ -42,19 +42,19 @@ def failing(pods: Mapping[int, PodObservation]) -> dict[int, tuple[Reason, float
 
 
 def unreached(pods: Mapping[int, PodObservation]) -> dict[int, tuple[Reason, float]]:
-    """Prefill replicas whose KV nobody can fetch while siblings do better: which part of it, with the reason."""
+    """Prefill replicas whose KV nobody can fetch while siblings do better, with the reason and the expired share."""
     bad, alone = _bad_and_alone(pods, LEAST_UNFETCHED)
     return {replica: (Reason.CutOffFromDecode, share) for replica, share in bad.items() if replica in alone}
 
 
 def may_be_unreached(pod: PodObservation) -> bool:
-    """Whether so much of its KV expired that this may be so, by however many ranks it was counted."""
+    """Whether enough of its KV expired that decode may not reach it, however many ranks counted each expiry."""
     every, expired = pod.requests_done, pod.kv_expired
     return bool(every) and is_sane(every) and is_sane(expired) and expired >= LEAST_UNFETCHED * every
 
 
 def all_fail(pods: Mapping[int, PodObservation]) -> bool | None:
-    """Whether decode replicas fail to fetch KV and none of them is to blame; None where nobody can tell."""
+    """Whether decode replicas fail to fetch KV and none of them is to blame; None where that is unknown."""
     found = failing(pods)
     if not found:
         return None if any(_ended(pod) is None for pod in pods.values()) or not pods else False
@@ -64,9 +64,10 @@ def all_fail(pods: Mapping[int, PodObservation]) -> bool | None:
 
 
 def as_handed_over(pod: PodObservation, ranks: int, *, fail: bool | None) -> PodObservation:
-    """A prefill replica with what decode failed to fetch of its KV as its failed transfers, one for each prompt.
+    """A prefill replica's observation with KV that decode failed to fetch as its failed transfers, one for each prompt.
 
-    Where decode fetches what it wants, KV that expired is of clients that went away. `fail` is as `all_fail` says.
+    Where decode fetches all it needs, expired KV belongs to clients that disconnected. `fail` is the answer of
+    `all_fail`.
     """
     every, expired = pod.requests_done, pod.kv_expired
     if fail is None or not is_sane(every) or not is_sane(expired):
@@ -76,7 +77,7 @@ def as_handed_over(pod: PodObservation, ranks: int, *, fail: bool | None) -> Pod
 
 
 def _bad_and_alone(pods: Mapping[int, PodObservation], least: float) -> tuple[dict[int, float], frozenset[int]]:
-    """The share that fails, of replicas of which so much does; and which of these have siblings that do better."""
+    """Replicas of which at least such a share fails, with that share; and those of them whose siblings do better."""
     shares = {replica: share for replica, pod in pods.items() if (share := failed_share(pod)) is not None}
     bad = {replica: share for replica, share in shares.items() if share >= least}
     well_beside = min(map(_fetches_well_beside, pods.values()), default=math.inf)
@@ -85,18 +86,18 @@ def _bad_and_alone(pods: Mapping[int, PodObservation], least: float) -> tuple[di
 
 
 def failed_share(pod: PodObservation) -> float | None:
-    """Which part of a replica's KV transfers failed; None where it does not tell, or had none."""
+    """The share of a replica's KV transfers that failed; None where it reports none."""
     ended = _ended(pod)
     return None if ended is None or not ended[1] else ended[0] / ended[1]
 
 
 def fetches_well(pod: PodObservation, share: float) -> bool:
-    """Whether far fewer transfers fail at a replica than such a share, of enough to tell that from chance."""
+    """Whether far fewer of a replica's transfers fail than this share, out of enough to rule out chance."""
     return share >= _fetches_well_beside(pod)
 
 
 def _fetches_well_beside(pod: PodObservation) -> float:
-    """The least share beside which that is so."""
+    """The smallest share compared with which `fetches_well` holds for this replica."""
     ended = _ended(pod)
     if ended is None or not ended[1]:
         return math.inf
@@ -105,6 +106,6 @@ def _fetches_well_beside(pod: PodObservation) -> float:
 
 
 def _ended(pod: PodObservation) -> tuple[float, float] | None:
-    """Transfers that failed, and all that ended."""
+    """(failed transfers, all finished transfers); None where a pod does not report them."""
     done, failed = pod.transfers_done, pod.transfers_failed
     return (failed, done + failed) if is_sane(done) and is_sane(failed) else None

@@ -1,8 +1,8 @@
 """How many replicas the demand needs, before bounds and stabilisation.
 
-Demand is the greater of what is offered now and expected to persist, with the user's headroom, and of what is forecast
-for the time when a replica that is ordered now is ready, with a margin for how far forecasts of this pool have been
-off. Needed replicas = demand / capacity of one replica.
+Demand is the greater of what is offered now and expected to persist, with the user's headroom, and of the forecast for
+the time when a replica ordered now will be ready, with a margin for how far forecasts of this pool have been off.
+Needed replicas = demand / capacity of one replica.
 """
 
 from __future__ import annotations
@@ -32,26 +32,26 @@ if TYPE_CHECKING:
     from weft.scaling.risk import Margin
     from weft.scaling.sight import ScaleRequest, Sight
 
-# A backlog shall be worked off in this time, on top of serving what arrives. Shorter would buy replicas for the very
-# requests that those already starting will serve.
+# A backlog has to be worked off within this time, on top of serving new arrivals. Shorter would buy replicas for the
+# very requests that those already starting will serve.
 CATCH_UP_SECONDS = 300.0
-# A measured capacity below this part of the predicted one is a fault of the measurement or of the engine, not demand.
+# A measured capacity below this fraction of the predicted one is a fault of the measurement or the engine, not demand.
 LEAST_TRUE_CAPACITY = 0.25
-# A count of the last seconds that is so many standard deviations above what was expected is no chance.
+# A count of the last seconds that exceeds the expected one by so many standard deviations is not chance.
 NO_CHANCE = 4.0
-# A risk that is off the user's by less than this part of it is told as that.
+# A risk that differs from the user's by less than this fraction of it is reported as the user's.
 SAME_RISK = 0.2
-# Who counts on so much of what is offered counts on all of it, as far as a reader cares.
+# From this fraction of the offered rate on, messages treat it as all expected to persist.
 ALL_OF_IT = 0.95
 
 
 @made_often
 @dataclass(frozen=True, slots=True)
 class Want:
-    """Replicas that the demand needs, unbounded; None when nothing is known.
+    """Replicas that the demand needs, before bounds; None when nothing is known.
 
-    `basis` says why, or is asked for the numbers once there is an event to tell them in. `kept` is how many it would be
-    if demand were as much more as chance may hide.
+    `basis` says why; a callable is only evaluated once there is an event to report. `kept` is the count if demand were
+    as much higher as chance may hide.
     """
 
     replicas: int | None
@@ -70,9 +70,9 @@ class Want:
 class Demand:
     """Requests per second: `offered` now, of which `persisting` are expected until a start is over.
 
-    `lately` is what surely came in the last seconds: a peak needs no headroom. `ahead` is the forecast, None where
-    there is none, with the `margin` that is bought on it. `backlog` comes on top of what persists, while what was
-    bought against surprises serves it, too. `at_front`: counted before any engine.
+    `lately` is a lower bound on the rate of the last seconds: a peak needs no headroom. `ahead` is the forecast, None
+    where there is none, with the `margin` that is bought on it. `backlog` is added to `persisting` alone, as headroom
+    and margin already serve a backlog. `at_front` says that requests are counted before any engine.
     """
 
     offered: float
@@ -85,13 +85,14 @@ class Demand:
 
     @property
     def foreseen(self) -> float:
-        """What the forecast allows for; 0 where there is none."""
+        """The forecast rate with its margin; 0 where there is no forecast."""
         return self.margin.on(self.ahead) if self.ahead is not None and self.margin is not None else 0.0
 
     def at_least(self, other: Demand) -> Demand:
-        """The greater of two measurements of the same requests; what work they will be is this one's own to foresee.
+        """The greater of two measurements of the same requests, with the forecast of this one where it has any.
 
-        What a front counts is one measurement, which each half averages over the time that requests stay in it.
+        Where a front counts, both halves share that measurement, and each averages it over how long requests stay in
+        it.
         """
         if self.at_front and other.at_front:
             return changed(self, backlog=max(self.backlog, other.backlog))
@@ -120,7 +121,7 @@ def want_for(sight: Sight, wished: Demand) -> Want:
         lately = over_the_stay(reading, lately, wished.persisting)
     rate = max(request.spec.with_headroom(wished.persisting), lately, wished.foreseen, worked_off)
     needed, kept = carrying(rate, capacity), carrying(with_chance(rate), capacity)
-    if sight.backlogged or not sight.tells_everything or request.network_bound:  # who waits for KV is held for, too
+    if sight.backlogged or not sight.tells_everything or request.network_bound:  # those that wait for KV count, too
         needed, kept = max(needed, request.current), max(kept, request.current)
 
     def basis() -> str:
@@ -134,14 +135,14 @@ def want_for(sight: Sight, wished: Demand) -> Want:
 
 
 def _persisting(wished: Demand) -> str:
-    """How much of what is offered is counted on, where that is not all."""
+    """How much of the offered rate is expected to persist, in words; empty where that is all."""
     if wished.persisting > wished.offered * ALL_OF_IT:
         return ""
     return f", {digits(wished.persisting)} expected to last for a start, as far as earlier bursts did"
 
 
 def _spare(spec: ScalingSpec) -> str:
-    """The headroom, which may be why there is one more than what is offered needs."""
+    """The headroom in words, as it may explain one more replica than is offered; empty where there is none."""
     return f", with {spec.headroom:.0%} headroom" if spec.headroom > 0.0 else ""
 
 
@@ -160,7 +161,7 @@ def _foreseen(wished: Demand) -> str:
 
 
 def _beyond(likely: float, foreseen: float) -> float:
-    """What is bought beyond what is likely, without what two ways of computing one number differ by."""
+    """The margin over the likely rate; 0 where the two differ by rounding alone."""
     return 0.0 if math.isclose(likely, foreseen) else foreseen - likely
 
 
@@ -174,10 +175,11 @@ def declared_want(request: ScaleRequest) -> Want:
 
 
 def demand(sight: Sight) -> Demand:
-    """What arrives now and what will, and the backlog over the catch-up time.
+    """The rate that arrives now, the forecast, and the backlog spread over the catch-up time.
 
-    What arrives is what was answered plus what piled up inside over the last minute, or for as long as requests stay,
-    or the count of the last seconds where that is so much more that it is no chance: a step is followed within seconds.
+    The arrival rate is what was answered plus the growth of requests inside over the last minute, or as long as
+    requests stay, or the rate of the last seconds where that is higher beyond chance: a step is followed within
+    seconds.
     """
     reading, state = sight.reading, sight.memory.forecast
     if reading is None:
@@ -190,10 +192,10 @@ def demand(sight: Sight) -> Demand:
         return Demand(arriving, arriving, lately, backlog=backlog, at_front=reading.at_front)
     work, now = sight.request.work, sight.request.now
     persisting = arriving
-    if not sight.backlogged:  # who waits is there, whatever comes after
+    if not sight.backlogged:  # waiting requests need serving, whatever arrives later
         counted = ((offered, LOAD_WINDOW_SECONDS), (surprising, reading.arrival_seconds))
         persisting = max(persists(state, now, rate * work, over) for rate, over in counted) / work
-    # A gap widens a forecast, and buys nothing: for some time the last one holds.
+    # A gap in the metrics must not widen the margin: for some time the forecast of the last look holds.
     ahead = None if is_old(state, now) else forecast(state, state.seen)
     if ahead is None:
         return Demand(arriving, persisting, lately, backlog=backlog, at_front=reading.at_front)
@@ -202,7 +204,7 @@ def demand(sight: Sight) -> Demand:
 
 
 def _surprising(sight: Sight, reading: Reading) -> float:
-    """The rate of the last seconds where it is so much more than was usual that it is no chance, else 0."""
+    """The rate of the last seconds where it exceeds the usual one beyond chance, else 0."""
     state = sight.memory.forecast
     likely = expected(state) / sight.request.work if state is not None else 0.0
     usual = max(reading.rate, likely) * reading.arrival_seconds
@@ -213,13 +215,13 @@ def _surprising(sight: Sight, reading: Reading) -> float:
 
 
 def _true_capacity(sight: Sight) -> float:
-    """Capacity of one replica: the prediction, or less where the same ones, saturated for a whole minute, answer less.
+    """Capacity of one replica: the prediction, or less if unchanged replicas, saturated for a minute, answer less.
 
     The prediction is calibrated already (`scaling/calibration.py`), slowly and from quiet pools alone: a backlog stops
     all learning. What is left to correct here is what calibration cannot see, and at once: a pool that is worse than
     predicted by so much that it never got quiet, or got worse faster than factors follow. The two never meet: this
     lasts as long as the backlog, is not remembered, only ever lowers a capacity, and teaches calibration nothing.
-    While a backlog is worked off, some have nothing to wait for, and what all of them answer is no capacity.
+    While a backlog shrinks, some replicas may have an empty queue, so the answered rate does not measure capacity.
     """
     request, reading = sight.request, sight.reading
     predicted = request.capacity if math.isfinite(request.capacity) else 0.0
@@ -238,7 +240,7 @@ def _true_capacity(sight: Sight) -> float:
 
 
 def _rate_of_one(sight: Sight, reading: Reading) -> float:
-    """Requests per second of a replica that does as most do."""
+    """Mean requests per second of one replica, outliers left out."""
     usual = without_outliers(sight.request.observation, sight.memory.outliers)
     if usual is None or usual.requests_per_second is None:
         return reading.rate / reading.answered

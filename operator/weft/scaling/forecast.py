@@ -1,7 +1,7 @@
-"""How much a pool gets to do when a replica that is ordered now is ready: a distribution, learnt per pool.
+"""The load that a pool will have when a replica ordered now is ready: a distribution, learnt per pool.
 
-What is foretold is work, in requests a second of the lengths that the user expects: one whose prompt or answer makes it
-twice the work counts twice, so that ISL and OSL are foretold with the rate.
+The forecast is of work, in requests per second of the lengths that the user expects: a request whose prompt or answer
+makes it twice the work counts twice, so that ISL and OSL are forecast with the rate.
 
 Traffic is counted in even bins, however often anybody looks. The logarithm of the rate has a level and a trend that
 dies away (Holt's method with damping, Gardner and McKenzie 1985); a surprise far beyond the usual moves the level
@@ -35,33 +35,33 @@ if TYPE_CHECKING:
     from weft.scaling.seasons import Days
 
 BIN_SECONDS = 30.0
-# Looks further apart than this say nothing about the time between them.
+# Looks further apart than this tell nothing about the time between them.
 LONGEST_APART_SECONDS = 60.0
-# What a forecast asked for is kept for so long: the usual delay before a pool shrinks.
+# Replicas that a forecast asked for are kept for this long: the usual delay before a pool shrinks.
 HELD_BINS = 10
-# What a start takes where none was measured, and nothing is known of which an estimate could be made.
+# Duration of a start where none was measured and nothing is known to estimate it from.
 ASSUMED_STARTUP_SECONDS = 120.0
 MOST_STARTUP_SECONDS = 3600.0
-# Of how well days foretold, after a bin: half after three days. Of errors, and of how well leads did: after half a day.
+# Decay per bin of the weight of daily patterns (half in three days), and of errors and of leads (half in half a day).
 LEFT_OF_SEASONS, LEFT_OF_ERRORS = 0.5 ** (BIN_SECONDS / 259_200.0), 0.5 ** (BIN_SECONDS / 43_200.0)
 
 _LEVEL_GAIN, _RECENT_GAIN, _TREND_GAIN, _DAMPING = 0.2, 0.8, 0.01, 0.97
 _NOISE_GAIN, _UPWARD_GAIN, _USUAL_GAIN, _STARTUP_GAIN, _DISPERSION_GAIN = 0.05, 0.1, 0.003, 0.1, 0.02
-_CHANCE, _NEARLY_ALL = 3.0, 0.9  # usual surprises that are chance; the part of twice as great a one that is followed
+_CHANCE, _NEARLY_ALL = 3.0, 0.9  # usual surprises that may be chance; fraction of one twice as large that is followed
 _DEVIATION = 1.25  # standard deviation over mean deviation of a normal distribution
 _SPREAD_OVER_UPWARD = 2.5  # standard deviation over the mean of what is above the middle, of a normal distribution
 _LEAST_NOISE, _LEAST_USUAL = 0.04, 0.02
 _CALMEST, _WILDEST = 0.5, 3.0  # of the usual
-_DOUBT_OF_SEASONS, _DOUBT_OF_LEADS = 0.05, 0.02  # squared error that a pattern of days has to outdo, and a lead
+_DOUBT_OF_SEASONS, _DOUBT_OF_LEADS = 0.05, 0.02  # squared error that a daily pattern and a lead have to beat
 _MOST_PENDING = 12
 _MOST_DISPERSION = 100.0
-_MOST_MARGIN = 3.0  # logarithm: twenty times what is likely
-_LIKELY = 0.5  # the middle of the time, and not of requests
-_PART_BEYOND = 0.9  # of what a new pool is believed to scatter by, beyond the most that came
+_MOST_MARGIN = 3.0  # logarithm: twenty times the likely rate
+_LIKELY = 0.5  # the median over time, not over requests
+_PART_BEYOND = 0.9  # quantile of a new pool's assumed errors that margins may go beyond the highest recent rate
 MOST_RATE = 1e9  # requests/s: more is a broken metric
-_MOST_GROWTH = 0.7  # logarithm: what a trend takes from one bin
-_SURPRISE = 4.0  # times what was usual is the most that one bin tells about dispersion
-# Squared lead that was right: what a pool is believed to have proved before it proved anything.
+_MOST_GROWTH = 0.7  # logarithm: the most that one bin adds to a trend
+_SURPRISE = 4.0  # times the usual: the most that one bin contributes to the dispersion
+# Squared lead assumed to have proved right before anything was measured.
 _BELIEVED = 0.2
 
 
@@ -70,8 +70,8 @@ _BELIEVED = 0.2
 class Forecast:
     """Requests per second in the bin at the horizon: `level` is the log of the rate, `errors` and `scale` its scatter.
 
-    The horizon is the time that a start takes; `is_measured` says that one was measured. `width` is the scale as it
-    would be without bins that nobody saw, and `most` the log of what no margin goes beyond.
+    The horizon is the duration of a start; `is_measured` says that one was measured. `width` is the scale without the
+    bins that nobody saw, and `most` the log of the rate that no margin exceeds.
     """
 
     level: float
@@ -83,22 +83,22 @@ class Forecast:
     most: float = math.inf
 
     def quantile(self, part: float) -> float:
-        """The rate that only 1 - `part` of requests come beyond, given that forecasts are held for a while."""
+        """The rate that only 1 - `part` of requests exceed, given that replicas for a forecast are held for a while."""
         error = quantile(self.errors, part) if part <= _LIKELY else quantile_of_requests(self.errors, part, self.width)
         return math.exp(min(self.most, self.level + min(_MOST_MARGIN, self.scale * error)))
 
     def over(self, work: float) -> Forecast:
-        """The forecast in requests that are so much work each, where its rate was one of work."""
+        """The forecast in requests per second, each of this much work, from one in units of work."""
         return changed(self, level=self.level - math.log(work), most=self.most - math.log(work))
 
 
 def watched(
     state: ForecastState | None, now: float, rate: float | None, startup: float | None, inside: float | None = None
 ) -> ForecastState:
-    """The state after a look at `now` (epoch seconds) that found `rate` requests/s; None is no look at all.
+    """The state after a look at `now` (epoch seconds) that found `rate` requests/s; a rate of None changes nothing.
 
-    `startup` is what the replicas that run took to start, in seconds; None where nobody tells. Where requests stay for
-    longer than a bin, `inside` is their rate over that time, which is what is foretold then.
+    `startup` is how long the running replicas took to start, in seconds; None where unknown. Where requests stay for
+    longer than a bin, `inside` is their rate averaged over that stay, and is forecast instead.
     """
     if state is None:
         return ForecastState(now, int(now // BIN_SECONDS), errors=ASSUMED)
@@ -122,7 +122,7 @@ def watched(
 
 
 def horizon_of(state: ForecastState) -> float:
-    """Seconds until a replica that is ordered now answers: as measured, else as estimated."""
+    """Seconds until a replica ordered now answers requests: as measured, else as estimated."""
     if state.startup_seconds is not None:
         return state.startup_seconds
     estimated = state.estimated_startup_seconds
@@ -130,9 +130,9 @@ def horizon_of(state: ForecastState) -> float:
 
 
 def forecast(state: ForecastState, now: float, horizon_seconds: float | None = None) -> Forecast | None:
-    """The rate in the bin that lies `horizon_seconds` (unset: a start) after `now`; None before anything was learnt.
+    """The rate in the bin `horizon_seconds` (unset: one start) after `now`; None before anything was learnt.
 
-    The longer ago the last bin was seen, the wider it is.
+    The longer ago the last bin was seen, the wider the distribution.
     """
     if state.latest is None:
         return None
@@ -150,21 +150,21 @@ def forecast(state: ForecastState, now: float, horizon_seconds: float | None = N
 
 
 def is_old(state: ForecastState, now: float) -> bool:
-    """Whether the last bin that was learnt from is so long ago that a forecast would be a guess."""
+    """Whether the last bin learnt from is so old that a forecast would be a guess."""
     return state.latest is None or now - (state.latest + 1) * BIN_SECONDS > 2 * LONGEST_APART_SECONDS
 
 
 def expected(state: ForecastState) -> float:
-    """Requests per second that are usual now; 0 before anything was learnt."""
+    """The usual requests per second at present; 0 before anything was learnt."""
     return math.exp(state.level) if state.latest is not None else 0.0
 
 
 def persists(state: ForecastState, now: float, rate: float, seconds: float) -> float:
-    """How much of a `rate`, which was counted over some seconds, is expected to be left when a start is over.
+    """How much of a `rate` that was counted over some seconds is expected to remain when a start is over.
 
-    What is above the level persists (in logarithms) as far as leads have proved right, all of it until something is
-    known of them, and where it is far beyond the usual surprise of a bin: then it is a step. Other bursts are over
-    before a replica that is ordered for them is ready.
+    What exceeds the level persists (in logarithms) as far as earlier leads proved right. All of it does while none is
+    known, and where it is far beyond the usual surprise of a bin, as that is a step. Other bursts end before a replica
+    ordered for them is ready.
     """
     above = math.log(rate) - state.level if rate > 0.0 else 0.0
     if above <= 0.0 or is_old(state, now):
@@ -176,17 +176,17 @@ def persists(state: ForecastState, now: float, rate: float, seconds: float) -> f
 
 
 def _usual_surprise(state: ForecastState) -> float:
-    """Standard deviation of what a bin of many requests surprises by, in logarithms."""
+    """Standard deviation of the surprise in a bin of many requests, in logarithms."""
     return _DEVIATION * max(_LEAST_NOISE, state.noise)
 
 
 def _part_of_steps(usual_ones: float) -> float:
-    """Of a surprise that is as large as so many usual ones: 0 for what may be chance, up to 1 for what is a step."""
+    """The fraction of a surprise, given in usual surprises, to follow: 0 for likely chance, up to 1 for a step."""
     return min(1.0, max(0.0, (usual_ones - _CHANCE) / _CHANCE))
 
 
 def _set_back(state: ForecastState, now: float) -> ForecastState:
-    """Another clock: what was learnt holds, what was foretold for some time does not."""
+    """The state after the clock was set back: what was learnt stays, forecasts for given times are dropped."""
     current = int(now // BIN_SECONDS)
     latest = None if state.latest is None else current - 1
     return changed(
@@ -200,14 +200,14 @@ def _ahead(horizon_seconds: float) -> int:
 
 
 def _damped(bins: int) -> float:
-    """How many times its growth in one bin a trend grows in so many."""
+    """Growth of a damped trend over so many bins, in multiples of its growth per bin."""
     return float(_DAMPING * (1.0 - _DAMPING**bins) / (1.0 - _DAMPING))
 
 
 def _by_chance(state: ForecastState, rate: float) -> float:
     """Scatter of a count at some log rate, in units of that of large counts.
 
-    What bursts do (s) and chance (1 / n) add up in squares: sqrt(s^2 + 1 / n) is s times this.
+    The scatter of bursts (s) and of counting (1 / n) add up in squares: sqrt(s^2 + 1 / n) is s times this.
     """
     return _by_chance_among(state, math.exp(rate) * BIN_SECONDS)
 
@@ -224,19 +224,19 @@ def width(state: ForecastState, rate: float) -> float:
 
 
 def _trust(proved: tuple[float, float], doubt: float) -> float:
-    """The part of a change that has proved right, from 0 to 1 (regression with a ridge)."""
+    """The fraction of predicted changes that proved right, from 0 to 1 (ridge regression)."""
     return min(1.0, max(0.0, proved[0] / (proved[1] + doubt)))
 
 
 def _added(state: ForecastState, season: float, lead: float) -> float:
-    """What a forecast has beyond level and trend."""
+    """What the daily pattern and the lead add to level and trend, each as far as it is trusted."""
     return _trust(state.foretold, _DOUBT_OF_SEASONS) * season + _trust(state.led, _DOUBT_OF_LEADS) * lead
 
 
 def _proved(
     before: tuple[float, float], left: float, weight: float, error: float, change: float
 ) -> tuple[float, float]:
-    """How well a change did, with what one forecast says of it."""
+    """The two sums of that regression, faded, with one more forecast added."""
     return before[0] * left + weight * error * change, before[1] * left + weight * change * change
 
 
@@ -258,10 +258,10 @@ def _learnt(
 
 
 def _judged(state: ForecastState, found: float) -> ForecastState:
-    """The errors with that of the forecast for this bin; what was due in bins that nobody saw teaches nothing.
+    """The state with the errors of the forecasts due in this bin; those due in bins that nobody saw teach nothing.
 
-    A pool keeps what the greatest forecast of the last minutes asked for, so only what is beyond that fell short:
-    coming back from a pause is no burst.
+    A pool keeps the replicas of the highest forecast of the last minutes, so only what exceeds that fell short: traffic
+    that resumes after a pause is no burst.
     """
     pending = tuple([each for each in state.pending if each.due > state.bin - HELD_BINS])
     due = [each for each in pending if each.due == state.bin]
@@ -271,7 +271,7 @@ def _judged(state: ForecastState, found: float) -> ForecastState:
     ahead = _ahead(horizon_of(state))
     for each in due:
         error = found - each.rate
-        weight = min(1.0, _spacing(ahead) / ahead)  # forecasts whose times overlap err together
+        weight = min(1.0, _spacing(ahead) / ahead)  # errors of overlapping forecasts are correlated
         by_days = _trust(foretold, _DOUBT_OF_SEASONS) * each.season
         rest = min(error, max(0.0, found - held)) - by_days - _trust(led, _DOUBT_OF_LEADS) * each.lead
         errors = with_error(errors, rest / each.scale, weight)
@@ -313,9 +313,9 @@ def _followed(state: ForecastState, found: float, count: float) -> ForecastState
 
 
 def _dispersion(state: ForecastState, count: float) -> float:
-    """Variance over mean of counts, from how neighbouring ones differ: 1 where arrivals have nothing to do with others.
+    """Variance over mean of counts, from differences of neighbouring ones: 1 where arrivals are independent.
 
-    One that goes up or down for good is no scatter, so a single bin tells little.
+    A lasting change of the rate is no scatter, so a single bin counts for little.
     """
     if state.count is None or state.count + count <= 0:
         return state.dispersion
@@ -324,7 +324,7 @@ def _dispersion(state: ForecastState, count: float) -> float:
 
 
 def _foretold(state: ForecastState, quarter: QuarterHour, days: Days) -> ForecastState:
-    """The state with a forecast from this bin, to be judged when its time has come."""
+    """The state with a forecast made from this bin, to be judged when its time has come."""
     ahead = _ahead(horizon_of(state))
     if state.bin % _spacing(ahead):
         return changed(state, quarter=quarter, days=days)
@@ -337,5 +337,5 @@ def _foretold(state: ForecastState, quarter: QuarterHour, days: Days) -> Forecas
 
 
 def _spacing(ahead: int) -> int:
-    """Every how many bins a forecast is kept, so that few are under way at once."""
+    """Bins from one recorded forecast to the next, so that few are pending at once."""
     return math.ceil(ahead / _MOST_PENDING)

@@ -1,7 +1,7 @@
-"""When what a forecast has learnt is written into the status, and what a new process makes of what it finds there.
+"""When the learnt state of a forecast is written into the status, and how a new process restores it.
 
-Level and trend are found again within a minute of traffic; what takes days to learn is how far forecasts of this pool
-are off, how long its starts take, and what its days are like. Only that is news.
+Level and trend are relearnt within a minute of traffic. What takes days to learn is how far forecasts of this pool are
+off, how long its starts take, and its daily pattern. Only a change of those is worth a write.
 """
 
 from __future__ import annotations
@@ -18,48 +18,48 @@ from weft.scaling.seasons import NOTHING_SEEN, QUARTERS_A_DAY, quarters_known
 if TYPE_CHECKING:
     from weft.domain.forecast import ForecastState
 
-# The parts that the pattern of a day has: nothing that is learnt in less time is worth a write of its own.
+# The interval of the daily pattern: nothing that is learnt in less time is worth a write of its own.
 LEAST_KEPT_SECONDS = 900.0
-# With a status that is written anyway.
+# At least so old before it is renewed along with a status that is written for another reason.
 LEAST_CARRIED_SECONDS = 60.0
-# Of a margin, of a start, of what a quarter of an hour brings; and times as much as is known of errors.
+# The smallest change of a margin, a start or a quarter of an hour that counts; and by which factor errors known grow.
 SMALLEST_CHANGE, SMALLEST_GROWTH = 0.05, 2.0
 # The quantile that margins are made of.
 _MOST_OF_THE_TIME = 0.95
-REMEMBERED = 4096  # texts: every pass asks for those that are old
+REMEMBERED = 4096  # unpacked texts: every pass reads those that are persisted
 
 _read = functools.lru_cache(maxsize=REMEMBERED)(unpacked)
 
 
 def restored(kept: KeptForecast | None, now: float) -> ForecastState | None:
-    """The state of which the status holds a text; None where it holds none, or one of the future.
+    """The state that the status holds as text; None where it holds none, or one from the future.
 
-    A clock that is behind by less than looks are apart is no other time.
+    A clock that lags by less than the time between two looks is tolerated.
     """
     state = _read(kept.learnt) if kept is not None else None
     return state if state is not None and state.seen <= now + LONGEST_APART_SECONDS else None
 
 
 def knows_a_day(kept: KeptForecast | None, now: float) -> bool:
-    """Whether a process that begins with this has seen as much as a day has."""
+    """Whether the persisted state covers a whole day's quarters of an hour."""
     state = restored(kept, now)
     return state is not None and quarters_known(state.days) >= QUARTERS_A_DAY
 
 
 def kept_now(state: ForecastState, now: float) -> KeptForecast:
-    """What goes into the status."""
+    """The state in the form that the status holds."""
     return KeptForecast(packed(state), now)
 
 
 def is_carried_along(kept: KeptForecast | None, state: ForecastState, now: float) -> bool:
-    """Whether a status that is written for another reason tells anew what was learnt."""
+    """Whether a status that is written for another reason should also renew the persisted forecast."""
     return state.latest is not None and (kept is None or _is_older(kept, now, LEAST_CARRIED_SECONDS))
 
 
 def is_worth_a_write(kept: KeptForecast | None, state: ForecastState, now: float) -> bool:
-    """Whether a status is to be written for this alone: the first thing learnt, or a change after a quarter of an hour.
+    """Whether the forecast alone justifies a write: the first thing learnt, or a notable change after 15 minutes.
 
-    At the same load with the same scatter nothing changes any more, and nothing is written.
+    In a steady state, with the same load and scatter, nothing is written.
     """
     if kept is None:
         return state.latest is not None
@@ -70,24 +70,24 @@ def is_worth_a_write(kept: KeptForecast | None, state: ForecastState, now: float
 
 
 def _is_older(kept: KeptForecast, now: float, seconds: float) -> bool:
-    """Or of a time that has not come: the clock was set back."""
+    """Whether it is older than this, or from the future, as after the clock was set back."""
     return not 0 <= now - kept.updated < seconds
 
 
 def the_margin_is_another(known: ForecastState, state: ForecastState) -> bool:
-    """For how far forecasts were off."""
+    """The margin for forecast errors has changed notably."""
     before, now = (quantile(each.errors, _MOST_OF_THE_TIME) for each in (known, state))
     return abs(now - before) >= SMALLEST_CHANGE
 
 
 def more_is_known_of_errors(known: ForecastState, state: ForecastState) -> bool:
-    """Or much less, after a time without any."""
+    """Far more is known of forecast errors, or far less after a time without traffic."""
     before, now = sum(known.errors), sum(state.errors)
     return max(before, now) >= SMALLEST_GROWTH * min(before, now)
 
 
 def starts_take_another_time(known: ForecastState, state: ForecastState) -> bool:
-    """Than they did."""
+    """The duration of a start has changed notably, or became known or unknown."""
     before, now = known.startup_seconds, state.startup_seconds
     if before is None or now is None:
         return before is not now
@@ -95,13 +95,13 @@ def starts_take_another_time(known: ForecastState, state: ForecastState) -> bool
 
 
 def days_are_others(known: ForecastState, state: ForecastState) -> bool:
-    """Whether one of their quarters of an hour is another; one that was not seen yet is taken to change nothing."""
+    """A quarter of an hour of the daily pattern has changed; one not seen before counts as no change."""
     pairs = zip(known.days, state.days, strict=True)
     return any(before != now and _is_another_day(before, now) for before, now in pairs)
 
 
 def more_came_than_ever(known: ForecastState, state: ForecastState) -> bool:
-    """Lately: margins reach as far as that."""
+    """The highest recent rate, which limits margins, has risen notably."""
     return state.highest - known.highest >= SMALLEST_CHANGE
 
 

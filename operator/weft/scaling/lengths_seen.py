@@ -1,10 +1,10 @@
-"""How long prompts and answers were lately, over as many requests as their scatter asks for.
+"""Recent prompt and answer lengths, averaged over as many requests as their scatter requires.
 
-A minute of a busy pool tells its mean lengths to a few percent. A minute of a few hundred requests with long tails
-tells them to a third, and a count that followed would buy replicas for prompts that are gone before those are ready. So
-a mean is over the last minute where that is enough, else over as many of the minutes before as it takes, back to where
-lengths were others beyond chance. They scatter as log-normal lengths do, or as neighbouring minutes show where that is
-more. How far the longest ones are beyond a mean is known less well, so that is over all of these minutes.
+A minute of a busy pool gives its mean lengths within a few percent. A minute of a few hundred requests with long tails
+gives them within a third, and a count that followed would buy replicas for prompts that are gone before those are
+ready. So a mean is taken over the last minute where that is enough, else over as many minutes before as needed, back to
+where lengths differed beyond chance. They scatter as log-normal lengths do, or as neighbouring minutes show where that
+is more. The ratio of the longest to the mean is known less well, so it is taken over all of these minutes.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     from weft.perf.lengths import Lengths
 
 ENOUGH_REQUESTS_PER_SECOND = 0.1
-WINDOW_SECONDS = 60.0  # what the means of one look are of, at least
-MOST_SECONDS = 600.0  # that are looked back
-ENOUGH_KNOWN = 0.05  # the standard error that a mean may have, as a part of it
+WINDOW_SECONDS = 60.0  # the shortest time that the means of one look cover
+MOST_SECONDS = 600.0  # how far back samples are kept
+ENOUGH_KNOWN = 0.05  # relative standard error that a mean may have
 NO_CHANCE = 4.0  # standard errors
 ENOUGH_NEIGHBOURS = 5
 LEAST_TOKENS, MOST_TOKENS = 0.1, 1e9  # anything else is a broken metric
-ENOUGH_FOR_P95 = 20.0  # requests in a minute, of which one is beyond it
-MOST_OVER_MEAN = 3.86  # of a 95th percentile: no log-normal variable has one farther away
-_ERROR_OF_P95 = 2.1  # of its logarithm, for a single request whose own scatters by 1
-_MEDIAN_SQUARE = 0.455  # of a standard normal variable
+ENOUGH_FOR_P95 = 20.0  # requests in a minute, one of which exceeds the 95th percentile
+MOST_OVER_MEAN = 3.86  # largest ratio of a 95th percentile to the mean that a log-normal distribution can have
+_ERROR_OF_P95 = 2.1  # standard error of its logarithm for a single request whose log length has a deviation of 1
+_MEDIAN_SQUARE = 0.455  # median of the square of a standard normal variable
 
 Sample = tuple[float, float | None]  # requests, and the mean of their lengths in tokens
 LongSample = tuple[float, float | None, float | None]  # with their 95th percentile, too
@@ -44,7 +44,7 @@ LongSample = tuple[float, float | None, float | None]  # with their 95th percent
 @made_often
 @dataclass(frozen=True, slots=True)
 class Mean:
-    """Mean tokens of so many requests, each of which scatters by so much: variance over the square of the mean."""
+    """Mean tokens over a number of requests; `scatter` is the variance of one length over the square of the mean."""
 
     tokens: float
     requests: float
@@ -52,26 +52,26 @@ class Mean:
 
     @property
     def error(self) -> float:
-        """The standard error of the mean, as a part of it."""
+        """The relative standard error of the mean."""
         return sqrt(self.scatter / max(1.0, self.requests))
 
 
 @dataclass(frozen=True, slots=True)
 class Long:
-    """How many times the mean a 95th percentile is, and the standard error of its logarithm."""
+    """Ratio of a 95th percentile to the mean, and the standard error of its logarithm."""
 
     times: float
     error: float
 
 
 def has_enough_traffic(observation: PoolObservation) -> bool:
-    """Whether means over the last window say something."""
+    """Whether there was enough traffic for means over the last window to be meaningful."""
     rate = observation.requests_per_second
     return what_is_missing(observation) is None and rate is not None and rate >= ENOUGH_REQUESTS_PER_SECOND
 
 
 def remembered(known: tuple[LengthSample, ...], seen: PoolObservation | None, now: float) -> tuple[LengthSample, ...]:
-    """Samples of the last minutes a minute apart, and this look, which the next one replaces within a minute."""
+    """Samples of the last minutes, a minute apart, and this look, which the next look within a minute replaces."""
     if seen is None or not has_enough_traffic(seen):
         return known
     requests = (seen.requests_per_second or 0.0) * WINDOW_SECONDS
@@ -87,7 +87,7 @@ def remembered(known: tuple[LengthSample, ...], seen: PoolObservation | None, no
 
 
 def apart(samples: tuple[LengthSample, ...]) -> Iterator[LengthSample]:
-    """From the latest back, those that tell of other requests than the ones before."""
+    """Samples from the latest back, far enough apart that no two cover the same requests."""
     before = samples[-1].at + WINDOW_SECONDS
     for sample in reversed(samples):
         if before - sample.at >= WINDOW_SECONDS:
@@ -96,7 +96,7 @@ def apart(samples: tuple[LengthSample, ...]) -> Iterator[LengthSample]:
 
 
 def over_enough(samples: Sequence[Sample], usual: Lengths) -> Mean | None:
-    """The mean of the latest samples, the first of which counts in any case; None where that has none."""
+    """The mean over as many of the latest samples as needed, at least the first; None where that has no mean."""
     scatter = max(_scatter(usual), _scatter_seen(samples))
     newest: Mean | None = None
     total = tokens = 0.0
@@ -118,9 +118,10 @@ def over_enough(samples: Sequence[Sample], usual: Lengths) -> Mean | None:
 
 
 def p95_over_mean(samples: Iterable[LongSample]) -> Long | None:
-    """Over all of these samples; None where nobody tells.
+    """The ratio of 95th percentile to mean, averaged over all of these samples; None where none reports both.
 
-    One that is below the mean belongs to lengths of which a few are far longer than all others: nothing log-normal.
+    A percentile below the mean belongs to lengths of which a few are far longer than the rest, which are not
+    log-normal.
     """
     total = logs = 0.0
     for requests, mean, p95 in samples:
@@ -131,9 +132,9 @@ def p95_over_mean(samples: Iterable[LongSample]) -> Long | None:
 
 
 def rare_ones(samples: Iterable[LengthSample], least: float) -> tuple[float, float, float] | None:
-    """The part of prompts that are far longer than all others, how many times the mean, and the error of its logarithm.
+    """The share of far longer prompts, their length in multiples of the mean, and the standard error of its logarithm.
 
-    Over these samples; None where no more than the `least` part of their requests tells of such prompts.
+    None where at most the fraction `least` of the requests in these samples reports such prompts.
     """
     known = [(each, each.inputs) for each in samples if each.requests >= ENOUGH_FOR_P95 and each.inputs is not None]
     total, tokens = sum(each.requests for each, _ in known), sum(each.requests * mean for each, mean in known)
@@ -151,10 +152,10 @@ def _scatter(usual: Lengths) -> float:
 
 
 def _scatter_seen(samples: Sequence[Sample]) -> float:
-    """The same as neighbouring minutes tell it by how their means differ; 0 where there are few.
+    """The same, estimated from how the means of neighbouring minutes differ; 0 where there are few.
 
-    Requests come in families, whose lengths are alike: means of a minute scatter more than as many strangers' would. A
-    jump is one difference among many, and the median knows nothing of it; a ramp is what all of them have in common.
+    Requests come in families of similar length: means of a minute scatter more than those of independent requests. A
+    jump is one difference among many, which the median ignores; a ramp is common to all differences and is subtracted.
     """
     known = [(requests, log(mean)) for requests, mean in samples if mean is not None and requests > 0]
     steps = [(newer - older, 1.0 / n + 1.0 / m) for (n, newer), (m, older) in pairwise(known)]

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from weft.domain.workload import Slo, Workload
     from weft.scaling.lengths_seen import LongSample
 
-# A mean in force stays until the measured one is away from it by more than chance explains, and by at least the lesser
-# of these factors; by more than the greater one it is taken over however few the requests were.
+# A mean in use stays until the measured one differs by more than chance explains, and by at least the lesser of these
+# factors; beyond the greater one it is replaced however few the requests were.
 LEAST_FACTOR, MOST_FACTOR = 1.05, 1.2
 SURELY = 2.0  # standard errors of a mean
 MOST_HIT = 0.95
@@ -41,7 +41,7 @@ _LONG_INPUTS = attrgetter("requests", "inputs", "inputs_p95")
 _LONG_OUTPUTS = attrgetter("requests", "outputs", "outputs_p95")
 _PROMPTS, _ANSWERS = attrgetter("input_tokens", "input_tokens_p95"), attrgetter("output_tokens", "output_tokens_p95")
 _LEAST, _MOST = log(LEAST_FACTOR), log(MOST_FACTOR)
-_MOST_TELL, _SOME_TELL = 0.5, 0.2  # parts of requests, beyond which rare prompts come into force, and stay
+_MOST_TELL, _SOME_TELL = 0.5, 0.2  # shares of requests above which rare prompts come into use, and stay
 
 
 def live_workload(
@@ -52,9 +52,9 @@ def live_workload(
 ) -> Workload:
     """The declared workload with lengths and prefix hits as measured.
 
-    `in_force` is the answer of the pass before: values move only when they have moved notably, and stay when traffic
-    stops. Where nobody tells 95th percentiles, they keep their distance from the means. `lately` are the lengths of the
-    last minutes up to this look; without them it stands for itself.
+    `in_force` is the answer of the previous pass: values move only when they have changed notably, and stay when
+    traffic stops. Where 95th percentiles are not reported, they keep their ratio to the means. `lately` are the lengths
+    of the last minutes up to this look; without them this look alone is used.
     """
     base = in_force or declared
     if observation is None or not has_enough_traffic(observation):
@@ -66,7 +66,7 @@ def live_workload(
 
 
 def _with_means(base: Workload, observation: PoolObservation, lately: tuple[LengthSample, ...]) -> Workload:
-    """With the means and prefix hits as measured; 95th percentiles keep their distance from the means."""
+    """The workload with means and prefix hits as measured; 95th percentiles keep their ratio to the means."""
     inputs = _moved(base.input_tokens, base.input_tokens_p95, lately, _INPUTS)
     outputs = _moved(base.output_tokens, base.output_tokens_p95, lately, _OUTPUTS)
     hit = _hit(base.prefix_hit, observation.prefix_hit)
@@ -83,13 +83,13 @@ def _with_means(base: Workload, observation: PoolObservation, lately: tuple[Leng
 
 
 def _kept(mean: float, p95: float, now: float) -> float:
-    """A 95th percentile as far from the mean that is in force now as it was from the one before."""
+    """A 95th percentile scaled from the previous mean to the present one."""
     scaled = p95 * (now / mean) if mean > 0 else p95
     return max(now, scaled) if p95 >= mean else scaled
 
 
 def _with_longest(base: Workload, lately: tuple[LengthSample, ...]) -> Workload:
-    """The 95th percentiles as measured, and prompts beside which all others are alike."""
+    """The workload with 95th percentiles as measured, and with rare prompts that are far longer than the rest."""
     inputs = _longest(base.input_tokens, base.input_tokens_p95, lately, _LONG_INPUTS)
     outputs = _longest(base.output_tokens, base.output_tokens_p95, lately, _LONG_OUTPUTS)
     rare = _rare(base.rare_prompts, lately)
@@ -99,9 +99,9 @@ def _with_longest(base: Workload, lately: tuple[LengthSample, ...]) -> Workload:
 
 
 def _rare(in_force: tuple[float, float] | None, lately: tuple[LengthSample, ...]) -> tuple[float, float] | None:
-    """Rare prompts as measured, once what is waited behind them (their squares) is others beyond chance.
+    """Rare prompts as measured, once the queueing that they cause (as squared length) has changed beyond chance.
 
-    Some minutes have none by chance: what is in force stays while fewer tell of them than brought them into it.
+    Some minutes have none by chance: known ones stay while fewer requests show them than it took to recognise them.
     """
     seen = rare_ones(apart(lately), _MOST_TELL if in_force is None else _SOME_TELL)
     if seen is None:
@@ -115,7 +115,7 @@ def _rare(in_force: tuple[float, float] | None, lately: tuple[LengthSample, ...]
 
 
 def replaced_values(declared: Workload, in_force: Workload, observation: PoolObservation | None) -> tuple[str, ...]:
-    """Names of the workload values that decisions take from metrics: a rate that counts, and what differs in force."""
+    """Names of the workload values that decisions take from metrics: a rate that can be trusted, differing lengths."""
     names = (
         ("requestsPerSecond", what_is_missing(observation) is None),
         ("inputTokens", in_force is not declared and _PROMPTS(in_force) != _PROMPTS(declared)),
@@ -126,7 +126,7 @@ def replaced_values(declared: Workload, in_force: Workload, observation: PoolObs
 
 
 def live_figures(observation: PoolObservation | None, slo: Slo, live: tuple[str, ...]) -> Observed | None:
-    """What the status shows of an observation, and the `live` names beside it; None where there is neither."""
+    """The observed figures for the status, with the names in `live`; None where there is nothing to show."""
     if observation is None or observation.answered <= 0:
         told = tuple(caveat.says for caveat in observation.caveats) if observation is not None else ()
         return Observed(live=live, caveats=told) if live or told else None
@@ -180,7 +180,7 @@ def _longest(
 
 
 def _hit(in_force: float, measured: float | None) -> float:
-    """The part of prompts that is cached, in hundredths; what counts is how much is computed all the same."""
+    """The share of prompts that is cached, in hundredths; it moves only when the uncached share has changed notably."""
     if not is_sane(measured):
         return in_force
     hit = min(measured, MOST_HIT)
@@ -188,7 +188,7 @@ def _hit(in_force: float, measured: float | None) -> float:
 
 
 def _rounded(tokens: float) -> float:
-    """At most 2.5 % off, in even steps: pools with about the same traffic ask for one prediction."""
+    """Rounded by at most 2.5 % in even steps, so that pools with about the same traffic share one prediction."""
     decade = 10.0 ** floor(log10(tokens))
     step = decade / 20.0 * (1.0 if tokens < 2.0 * decade else 2.0 if tokens < 5.0 * decade else 4.0)
     return float(f"{round(tokens / step) * step:.3g}")
@@ -201,6 +201,6 @@ def _sane(value: float | None) -> float | None:
 def _wanted(
     measured: tuple[tuple[int, float], ...], targets: tuple[tuple[int, float], ...]
 ) -> tuple[tuple[int, float], ...]:
-    """Measured percentiles that are numbers; those with a target where there are targets."""
+    """Measured percentiles that are valid numbers: those with a target, or p50 and p95 where there are no targets."""
     percentiles = {percentile for percentile, _ in targets} or {50, 95}
     return tuple([(at, seconds) for at, seconds in measured if at in percentiles and is_sane(seconds)])

@@ -1,4 +1,4 @@
-"""The looks at a pool of the last minute: which are kept, and what grew between them."""
+"""The samples of a pool over the last minute: which are kept, and how much the load grew between them."""
 
 from __future__ import annotations
 
@@ -8,38 +8,38 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from weft.domain.pool_memory import LoadSample
 
-# Growth of the requests inside is measured over this, and over no less than the other: a scrape apart is noise.
+# Growth of the requests inside is measured over the first, and never over less than the second, which would be noise.
 LOAD_WINDOW_SECONDS = 60.0
 SHORTEST_GROWTH_SECONDS = 15.0
-# Standard deviations that are left out of a short count: where it may be chance, and where it is none.
+# Standard deviations subtracted from a short count: where it may be chance, and where it is not.
 SURELY, NEARLY_ALL = 1.5, 0.5
-# A pool shrinks only if so many standard deviations more in a minute's count would not bring it back, at most as much
-# again: a few requests a minute are twice as many by chance alone.
+# A pool shrinks only if a minute's count that is higher by so many standard deviations, and at most doubled, would not
+# grow it again: a few requests a minute may double by chance alone.
 MOST_CHANCE, MOST_KEPT = 4.0, 1.0
 
 
 def is_whole_minute(elapsed: float) -> bool:
-    """Whether looks so far apart are as far as looks that are remembered usually are."""
+    """Whether samples so far apart cover about a whole minute."""
     return elapsed >= LOAD_WINDOW_SECONDS - SHORTEST_GROWTH_SECONDS
 
 
 def grown(rate: float, loads: tuple[LoadSample, ...]) -> float:
-    """Requests per second by which more are inside; before a whole minute was seen, by surely as many."""
+    """Growth of the requests inside, per second; until a whole minute was seen, a lower bound."""
     more, elapsed = loads[-1].outstanding - loads[0].outstanding, loads[-1].at - loads[0].at
     if elapsed < SHORTEST_GROWTH_SECONDS:
         return 0.0
     if not is_whole_minute(elapsed):
-        more = max(0.0, more - SURELY * math.sqrt(2.0 * rate * elapsed))  # as many may come as go
+        more = max(0.0, more - SURELY * math.sqrt(2.0 * rate * elapsed))  # both arrivals and answers scatter
     return more / elapsed
 
 
 def surely_came(requests: float, seconds: float, deviations: float) -> float:
-    """(n - k sqrt(n)) / T: a short count follows a ramp at once, and its noise alone should buy nothing."""
+    """A lower bound of a rate, (n - k sqrt(n)) / T: it follows a ramp at once, while noise alone buys nothing."""
     return max(0.0, requests - deviations * math.sqrt(requests)) / seconds if seconds > 0 else 0.0
 
 
 def with_chance(rate: float) -> float:
-    """A rate that a minute's count of requests at random may show without any change of the traffic."""
+    """The highest rate that a minute's count may show by chance, without any change of the traffic."""
     return rate * (1.0 + min(MOST_KEPT, MOST_CHANCE / math.sqrt(max(1.0, rate * LOAD_WINDOW_SECONDS))))
 
 

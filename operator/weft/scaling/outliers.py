@@ -1,6 +1,6 @@
-"""Which replicas do worse than they should, look by look, and when one of them may be replaced.
+"""Which replicas underperform, look by look, and when one of them may be replaced.
 
-What is seen counts only in whole looks: a scrape that is missing starts the time anew.
+Only complete observations count: a missing scrape restarts the clock.
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 
     from weft.domain.snapshot import PodObservation
 
-# So long without a break before one is named. A prefill engine that dies makes transfers fail until everybody has
-# noticed, and windows of metrics remember it for two minutes.
+# How long a replica has to underperform without a break before it is named. A prefill engine that dies makes transfers
 PATIENCE_SECONDS = {
     Reason.SlowerThanSiblings: 180.0,
     Reason.CutOffFromPrefill: 300.0,
@@ -36,17 +35,17 @@ PATIENCE_SECONDS = {
     Reason.TransfersFail: 300.0,
 }
 CUT_OFF = frozenset({Reason.CutOffFromPrefill, Reason.CutOffFromDecode})
-REPLACED = CUT_OFF | {Reason.SlowerThanSiblings}  # where another one would do better
-OF_TRANSFERS = CUT_OFF | {Reason.TransfersFail}  # a replica is named for one of them
+REPLACED = CUT_OFF | {Reason.SlowerThanSiblings}  # a replacement would do better
+OF_TRANSFERS = CUT_OFF | {Reason.TransfersFail}  # a replica is named for only one of them
 _TRANSFERS = {Role.Decode: failing, Role.Prefill: unreached}
-LONGEST_GAP_SECONDS = 60.0  # between two looks: nobody knows what was in a longer one
-SHORTEST_APART_SECONDS = 3600.0  # between two that are replaced
-# After one that was cut off: if its successor is, too, or who came later, replacing replicas does not help.
+LONGEST_GAP_SECONDS = 60.0  # between two looks: what happened in a longer one is unknown
+SHORTEST_APART_SECONDS = 3600.0  # between two replacements
+# After a cut-off replica was replaced: if its successor or a newer one is cut off, too, replacing does not help.
 MENDED_SECONDS = 86_400.0
 
 
 def worth_a_look(pods: Sequence[PodObservation], role: Role) -> bool:
-    """Whether any replica may be worse than it should: cheap, and False for nearly every pool."""
+    """Whether any replica may underperform: a cheap test that is False for nearly every pool."""
     if stands_out(pods, role):
         return True
     if role is Role.Prefill:
@@ -61,10 +60,10 @@ def watched(
     role: Role,
     now: float,
 ) -> Outliers | None:
-    """The memory after one more look at the pods by replica, None where they are not all to be seen.
+    """The memory after one more look; `pods` are by replica, None where some of them cannot be observed.
 
-    Transfers of prefill replicas are those that `as_handed_over` tells. `present` are the replicas that there are.
-    Nothing is remembered where all are well and none was replaced lately.
+    Transfers of prefill replicas are those that `as_handed_over` computes. `present` are the replicas that exist. None
+    where all are well and none was replaced lately.
     """
     before = _up_to(memory or Outliers(now), present, now)
     if pods is None:
@@ -83,7 +82,7 @@ def watched(
 
 
 def next_to_go(memory: Outliers | None, now: float) -> Outlier | None:
-    """The replica that has been worse for the longest time, up to this very look; None where it is not its time."""
+    """The replica to replace next: the longest outlier, as of this very look; None where none is due."""
     if memory is None or wait_seconds(memory, now) > 0 or memory.seen != now:
         return None
     lack = who_lacks_kv(memory)
@@ -94,23 +93,23 @@ def next_to_go(memory: Outliers | None, now: float) -> Outlier | None:
 
 
 def came_in_vain(memory: Outliers, each: Outlier, now: float) -> bool:
-    """Whether it is cut off although it came after one that was replaced for that."""
+    """Whether this replica is cut off although it was started after one that was replaced for that."""
     lately = memory.mended is not None and now - memory.mended < MENDED_SECONDS
     return lately and each.why in CUT_OFF and each.replica >= memory.newer
 
 
 def who_lacks_kv(memory: Outliers) -> frozenset[int]:
-    """Replicas that others get no KV to or from: if they are slow, what comes of that may be all that makes them so."""
+    """Replicas with failing KV transfers: if they are slow, that alone may be the cause."""
     return frozenset(each.replica for each in memory.found if each.why in OF_TRANSFERS)
 
 
 def wait_seconds(memory: Outliers, now: float) -> float:
-    """Until another replica may be replaced."""
+    """Seconds until another replica may be replaced."""
     return 0.0 if memory.begun is None else max(0.0, memory.begun + SHORTEST_APART_SECONDS - now)
 
 
 def wake_after_seconds(memory: Outliers | None, now: float) -> float | None:
-    """When time alone would name a replica, or let one go."""
+    """Seconds until time alone may name a replica or allow a replacement; None where it will not."""
     if memory is None or not memory.found:
         return None
     begun = [(each, since) for each in memory.found for since in (each.since, each.well_since) if since is not None]
@@ -120,7 +119,7 @@ def wake_after_seconds(memory: Outliers | None, now: float) -> float | None:
 
 
 def _up_to(memory: Outliers, present: Collection[int], now: float) -> Outliers:
-    """What of it is about replicas that there still are; a clock that was set back makes nothing last longer."""
+    """The memory without replicas that are gone, and with no time in the future, as after the clock was set back."""
     gone = memory.replaced is None or memory.replaced.replica not in present
     return replace(
         memory,
@@ -132,7 +131,7 @@ def _up_to(memory: Outliers, present: Collection[int], now: float) -> Outliers:
 
 
 def _worse(pods: Mapping[int, PodObservation], role: Role) -> Iterator[tuple[int, Reason, float]]:
-    """(replica, why, how much worse)."""
+    """Yield (replica, reason, how much worse) for each replica that underperforms."""
     for replica, times in times_slower(pods, role).items():
         yield replica, Reason.SlowerThanSiblings, times
     if role in _TRANSFERS:
@@ -143,7 +142,7 @@ def _worse(pods: Mapping[int, PodObservation], role: Role) -> Iterator[tuple[int
 def _not_well(
     named: Sequence[Outlier], pods: Mapping[int, PodObservation], role: Role, now: float
 ) -> Iterator[Outlier]:
-    """Those that are not seen to be as good as they should: who is not seen at all stays named."""
+    """Yield named replicas that are not seen to have recovered; one that is not observed stays named."""
     fast = recovered(pods, role) if any(each.why is Reason.SlowerThanSiblings for each in named) else frozenset[int]()
     for each in named:
         pod = pods.get(each.replica)
@@ -157,7 +156,7 @@ def _not_well(
 
 
 def _well_since(each: Outlier, pod: PodObservation | None, now: float) -> float | None:
-    """Since when no more transfers fail than of one that is never named; None where one does not tell, or had none."""
+    """Since when too few of its transfers fail for it to be named; None where they do not, or it reports none."""
     share = failed_share(pod) if pod is not None else None
     if share is None or share >= (LEAST_UNFETCHED if each.why is Reason.CutOffFromDecode else LEAST_FAILED):
         return None
@@ -165,7 +164,7 @@ def _well_since(each: Outlier, pod: PodObservation | None, now: float) -> float 
 
 
 def _lastingly_well(each: Outlier, now: float) -> bool:
-    """Whether it fetched for as long as it takes to be named: with little traffic no single window tells enough."""
+    """Whether it has fetched well for as long as naming takes: with little traffic no single window shows enough."""
     return each.well_since is not None and now - each.well_since >= PATIENCE_SECONDS[each.why]
 
 
@@ -174,7 +173,7 @@ def _after_a_break(each: Outlier) -> Outlier:
 
 
 def _lasting(each: Outlier, now: float) -> bool:
-    """Whether it was worse throughout the time that it takes to be named."""
+    """Whether it has underperformed for as long as it takes to be named."""
     return each.since is not None and now - each.since >= PATIENCE_SECONDS[each.why]
 
 

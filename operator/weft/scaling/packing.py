@@ -1,8 +1,8 @@
-"""What a forecast has learnt as about a kilobyte of text, and back.
+"""A forecast's learnt state as about a kilobyte of text, and back.
 
-Behind the version come numbers of a fixed layout in base64: 4 bytes of most figures, 2 of each change of a day, which
-are thousandths anyway. Whoever may write a status must not break a pool, so nothing is taken over unless all of it is
-what a forecast may have learnt; anything else is as if nothing was known.
+After the version come numbers of a fixed layout in base64: 4 bytes for most figures, 2 for each change of a day, which
+are rounded to thousandths anyway. A status can be edited by hand and must not break a pool, so a text is only accepted
+if all of it is a state that a forecast can have; otherwise nothing is restored.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _VERSION = "6."
-_WITHOUT_STARTS = "5."  # the same but for the part that starts are in, where none is known
-_BEFORE_HIGHEST = {"4.": _VERSION, "3.": _WITHOUT_STARTS}  # the same as what but for the most that came
+_WITHOUT_STARTS = "5."  # as the current version, without the block of starts: where none is known
+_BEFORE_HIGHEST = {"4.": _VERSION, "3.": _WITHOUT_STARTS}  # without the highest rate, but else as these
 _LAST_MOMENT = 1e11  # epoch seconds: bins are counted in 4 bytes
 _MOST_REQUESTS = 1e13
 _RATES = (-20.0, 30.0)  # logarithms of requests/s
@@ -50,10 +50,10 @@ _FIGURES = {
     "startup_seconds": (0.0, MOST_STARTUP_SECONDS),
 }
 _MAY_BE_MISSING = {"count", "startup_seconds"}
-_PROVED, _WEIGHTS, _LEAST_WEIGHT = (-1e6, 1e6), (0.0, 1e6), 1e-6  # quantiles of no weight at all are none
+_PROVED, _WEIGHTS, _LEAST_WEIGHT = (-1e6, 1e6), (0.0, 1e6), 1e-6  # without any weight there are no quantiles
 _COSTS = (0.0, 1e18)
 _NEVER, _NO_CHANGE = 2**32 - 1, -(2**15)
-_HEAD = struct.Struct(f"<dI{len(_FIGURES)}f7f")  # the last look and bin, figures, how well days and leads did, costs
+_HEAD = struct.Struct(f"<dI{len(_FIGURES)}f7f")  # the last look and bin, figures, sums of days and leads, costs
 _QUARTER = struct.Struct("<I3f")
 _ERRORS = struct.Struct(f"<{len(ASSUMED)}f")
 _DAYS = struct.Struct(f"<{2 * QUARTERS_A_DAY}h")
@@ -66,7 +66,7 @@ _STARTS_SIZE = KEPT_STARTS * _START.size
 
 
 def packed(state: ForecastState) -> str:
-    """The state as text, with figures to seven digits, but forecasts that are over, as nothing is learnt from them."""
+    """The state as text, with figures to seven digits, and without forecasts that are over: they teach nothing."""
     latest = _NEVER if state.latest is None else state.latest
     figures = [_or_nan(getattr(state, name)) for name in _FIGURES]
     content = [_HEAD.pack(state.seen, latest, *figures, *state.foretold, *state.led, *state.costs)]
@@ -83,14 +83,14 @@ def packed(state: ForecastState) -> str:
 
 
 def _packed_starts(starts: tuple[MeasuredStart, ...]) -> bytes:
-    """Nothing where none is known, else as many bytes as all that are kept take."""
+    """Empty where no start is known, else of a fixed size, padded with empty entries."""
     known = [_START.pack(s.replica, *(min(phase, LONGEST_PHASE_SECONDS) for phase in s.phases)) for s in starts]
     lacking = (KEPT_STARTS - len(known)) * _START.pack(_NEVER, *(0 for _ in PHASES))
     return b"".join([*known, lacking]) if known else b""
 
 
 def unpacked(text: str) -> ForecastState | None:
-    """The state that was written as this; None for anything else."""
+    """The state that was packed into this text; None for anything else."""
     version, numbers = text[: len(_VERSION)], text[len(_VERSION) :]
     try:
         content = base64.b64decode(numbers, validate=True)
@@ -103,13 +103,13 @@ def unpacked(text: str) -> ForecastState | None:
 
 
 def _with_highest(content: bytes) -> bytes:
-    """The same of an earlier version: the most that came is what came last."""
+    """Content of an earlier version in the present layout, with the last level as the highest rate."""
     level = _HEAD.unpack_from(content)[2 + list(_FIGURES).index("level")]
     return content[:_BEFORE] + _HIGHEST.pack(level) + content[_BEFORE:]
 
 
 def _unpacked(content: bytes, *, has_starts: bool) -> ForecastState:
-    """Raises `ValueError` or `struct.error` for what no state is written as."""
+    """Decode a state; raises `ValueError` or `struct.error` for content that no state is packed as."""
     seen, latest, *figures = _HEAD.unpack_from(content)
     current = int(_within(seen, (0.0, _LAST_MOMENT)) // BIN_SECONDS)
     errors = _all_within(_ERRORS.unpack_from(content, _HEAD.size + _QUARTER.size), _WEIGHTS)
@@ -133,7 +133,7 @@ def _unpacked(content: bytes, *, has_starts: bool) -> ForecastState:
 
 
 def _starts(content: bytes) -> tuple[MeasuredStart, ...]:
-    """By ids of replicas, each once, as they are kept."""
+    """The starts, ascending by replica id and each once, as they were packed; raises `ValueError` otherwise."""
     _within(len(content), (_STARTS_SIZE, _STARTS_SIZE))
     known = [each for each in _START.iter_unpack(content) if each[0] != _NEVER]
     _all_within([second for _, *phases in known for second in phases], (0, LONGEST_PHASE_SECONDS))
@@ -157,7 +157,7 @@ def _pending(content: bytes, current: int) -> tuple[Pending, ...]:
 
 
 def _costs(bins: float, requests: float, cost: float) -> tuple[float, float, float]:
-    """Requests without a bin would be divided by none."""
+    """The checked sums of costs; requests need a bin, or they would be divided by zero."""
     if requests > 0.0:
         _within(bins, (_LEAST_WEIGHT, math.inf))
     return _within(bins, _WEIGHTS), _within(requests, _COSTS), _within(cost, _COSTS)
@@ -172,7 +172,7 @@ def _quarter(seen: float, index: int, requests: float, seconds: float, before: f
 
 
 def _day(changes: Sequence[int]) -> tuple[float | None, ...]:
-    """Nothing at all where no change of such a day was seen yet."""
+    """The changes of one kind of day; empty where none was seen yet."""
     known = [change for change in changes if change != _NO_CHANGE]
     _all_within(known, (-_MOST_THOUSANDTHS, _MOST_THOUSANDTHS))
     return tuple([None if change == _NO_CHANGE else change / _THOUSANDTHS for change in changes]) if known else ()

@@ -1,7 +1,7 @@
-"""What rates of weeks before the first look teach: the days, and nothing else.
+"""What rates recorded in the weeks before the first look teach: the daily pattern, and nothing else.
 
-A rate of five minutes has lost how far counts scatter, so margins, level and trend are learnt by looking. How a day
-goes is the same in both, in requests and in work, and takes the longest to see.
+A five-minute rate has lost how far counts scatter, so margins, level and trend are learnt from live metrics. The daily
+pattern is the same in requests and in work, and takes the longest to see.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 # From one rate to the next; three make the quarter of an hour in which days are learnt.
 STEP_SECONDS = 300.0
 _LEFT_AFTER_STEP = LEFT_OF_SEASONS ** (STEP_SECONDS / BIN_SECONDS)
-_LEAST_REQUESTS = 0.5  # in a step: a logarithm of none would be a great change
+_LEAST_REQUESTS = 0.5  # in a step: the logarithm of zero is undefined
 
 
 def learnt_from(rates: Iterable[tuple[float, float]]) -> Past | None:
-    """What (epoch seconds, requests/s in the step that ends then) tell, in order of time; None where that is nothing.
+    """What rates teach, given as (epoch seconds, requests/s in the step ending then) in order; None where nothing.
 
     Days that were known at a step foretell the next one, and what comes of it says how far they can be trusted.
     """
@@ -42,7 +42,7 @@ def learnt_from(rates: Iterable[tuple[float, float]]) -> Past | None:
 
 
 def with_past(state: ForecastState | None, past: Past | None) -> ForecastState | None:
-    """The state with the days of the past, where that knows more of them."""
+    """The state with the daily pattern of the past, where that covers more of it."""
     if state is None or past is None or knows_as_much(state, past):
         return state
     return changed(state, days=past.days, foretold=past.foretold)
@@ -54,7 +54,7 @@ def knows_as_much(state: ForecastState, past: Past) -> bool:
 
 
 def _judged(state: ForecastState, before: tuple[float, float], found: float) -> ForecastState:
-    """How well days foretell, with the rate that came a step after another, both in logarithms."""
+    """The state with one more test of the daily pattern, by two rates (logarithms) one step apart."""
     at, known = before
     season = change(state.days, at - STEP_SECONDS / 2.0, STEP_SECONDS)
     said, certain = (each * _LEFT_AFTER_STEP for each in state.foretold)

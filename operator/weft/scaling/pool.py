@@ -1,4 +1,4 @@
-"""The count of one pool on its own."""
+"""The replica count of one pool on its own."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def scale_pool(request: ScaleRequest) -> ScaleAnswer:
 
 
 def _once(request: ScaleRequest) -> ScaleAnswer:
-    """Before the first decision the declared rate stands in for what nobody has measured yet."""
+    """One decision; before the first one the declared rate stands in for metrics that do not exist yet."""
     sight = look(request)
     measured = want(sight)
     if request.current == 0 and measured.replicas is None:

@@ -21,7 +21,7 @@ class RatioGuard:
         return " and ".join(f"ratio.{name} {value:g}" for name, value in named if value is not None)
 
     def holds(self, prefill: int, decode: int) -> bool:
-        """Whether these counts keep to it."""
+        """Whether these counts are within the ratio."""
         return prefill in self.beside(decode, range(prefill, prefill + 1))
 
     def beside(self, decode: int, allowed: range) -> range:
@@ -44,5 +44,5 @@ class RatioGuard:
 
 
 def _lacking(pair: tuple[int, int], wanted: tuple[int, int]) -> float:
-    """How much of each half is missing, as parts of what is wanted of it."""
+    """Missing replicas of both halves, each as a fraction of what is wanted, in total."""
     return sum(max(0, want - count) / want for count, want in zip(pair, wanted, strict=True) if want > 0)

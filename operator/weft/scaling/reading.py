@@ -1,4 +1,4 @@
-"""What may be believed of an observation: sane numbers, their age, and whether they are the whole picture."""
+"""What of an observation can be trusted: valid numbers, their age, and whether they are complete."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 # Four scrapes of our own, two of a usual Prometheus: older values say nothing about now.
 FRESH_SECONDS = 60.0
-# Requests that a front has to count before it alone is a reason to grow: its count is then a third off at most.
+# Requests that a front has to count before it alone is a reason to grow: the error is then a third at most.
 ENOUGH_ARRIVALS = 10.0
 # A decode engine whose KV cache has room queues requests for their KV to arrive, not for want of capacity.
 KV_FULL = 0.7
@@ -24,7 +24,7 @@ KV_FULL = 0.7
 @made_often
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Believable load of a pool: answered requests per second, requests waiting for capacity, requests inside in all.
+    """Trusted load of a pool: answered requests per second, requests waiting for capacity, requests inside in all.
 
     `arrivals` came in during the last `arrival_seconds`, which are few; both are 0 where unknown. `at_front` says that
     they were counted before any engine had to take them.
@@ -62,7 +62,7 @@ def read(observation: PoolObservation | None, role: Role) -> Reading | str:
 
 
 def counted_at_front(observation: PoolObservation | None) -> float:
-    """Requests per second that surely come in, for when no engine tells; 0 where the front does not, or counts few."""
+    """A lower bound of the arrival rate for when no engine reports; 0 where the front does not count, or counts few."""
     if observation is None or not front_tells(observation):
         return 0.0
     arrivals, seconds = observation.arrivals, observation.arrival_seconds
@@ -91,7 +91,7 @@ def what_is_missing(observation: PoolObservation | None) -> str | None:
 
 
 def _tells_its_load(pod: PodObservation) -> bool:
-    """One that does not would count as idle in the sums."""
+    """Whether a pod reports its load; one that does not would count as idle in the sums."""
     return is_sane(pod.waiting) and is_sane(pod.running)
 
 
@@ -111,7 +111,7 @@ def read_percentile(values: tuple[tuple[int, float], ...], percentile: int) -> f
 
 
 def kv_in_use(observation: PoolObservation) -> float:
-    """Part of KV memory that is held by those who run; what is reserved for KV under way fills it without any work."""
+    """Share of KV memory held by running requests; memory reserved for KV in transfer fills it without any work."""
     running, under_way = _or_zero(observation.running), _or_zero(observation.waiting_for_kv)
     return _or_zero(observation.kv_usage) * (running / (running + under_way) if under_way > 0 else 1.0)
 

@@ -1,7 +1,7 @@
 """How far forecasts have been off: weights of past errors by size, from which any quantile is read.
 
-An error is a difference of logarithms: 0.7 is twice what was foretold. Bins of errors are narrow around none and wide
-far away, old errors count less, and a pool that has seen nothing starts with those of counting by chance and a tenth.
+An error is a difference of logarithms: 0.7 is twice the forecast. Bins of errors are narrow around zero and wide far
+away, old errors count less, and a new pool starts with the errors of counting by chance and a tenth.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_SIDE = 16  # bounds on either side of no error
+_SIDE = 16  # bounds on either side of an error of zero
 _NARROWEST, _FARTHEST = 0.01, 2.0  # logarithms of a ratio
 _PRIOR_SPREAD = 0.05
-# What is assumed counts as much as this many errors that have nothing to do with each other: more than twenty, or the
-# first step of a new pool alone would be its 95th percentile.
+# The assumed errors count as much as this many independent ones: more than twenty, or the first step of a new pool
+# alone would be its 95th percentile.
 _PRIOR_WEIGHT = 24.0
-# No quantile is told that fewer errors than these lie beyond.
+# No quantile is given that fewer errors than these exceed.
 _LEAST_BEYOND = 1.2
-# A bin in which more came than was foretold holds as many more of all requests, up to this.
+# A bin in which more requests came than forecast holds proportionally more of all requests, up to this.
 _MOST_OF_A_BIN = 4.0
 REMEMBERED = 4096  # quantiles: pools are asked far more often than they learn
 
@@ -50,24 +50,24 @@ def with_error(errors: tuple[float, ...], error: float, weight: float) -> tuple[
 
 
 def faded(errors: tuple[float, ...], part: float) -> tuple[float, ...]:
-    """The weights after a time in which only this part of them is left."""
+    """The weights after they have decayed to this fraction."""
     return tuple([weight * part for weight in errors])
 
 
 @functools.lru_cache(maxsize=REMEMBERED)
 def quantile(errors: tuple[float, ...], part: float) -> float:
-    """The error that this part of all errors is at most; linear between the bounds, and never beyond the last one.
+    """The quantile `part` of all errors; linear between the bounds, and never beyond the last one.
 
-    One that hardly an error was beyond is not known: the nearest that is stands for it.
+    A quantile that hardly any error exceeded is unknown: the nearest known one stands for it.
     """
     return _up_to(errors, min(part * math.fsum(errors), _known(errors)))
 
 
 @functools.lru_cache(maxsize=REMEMBERED)
 def quantile_of_requests(errors: tuple[float, ...], part: float, scale: float) -> float:
-    """The error that this part of requests met at most, where errors are of forecasts with that scatter.
+    """The quantile `part` over requests, where errors are of forecasts with that scatter.
 
-    More come in the bins of which too little was foretold: a tenth of the time may be a third of all requests.
+    More requests come in bins whose forecast was too low: a tenth of the time may hold a third of all requests.
     """
     of_requests = [weight * times for weight, times in zip(errors, _requests_of_bins(scale), strict=True)]
     return min(_up_to(of_requests, part * math.fsum(of_requests)), _up_to(errors, _known(errors)))
@@ -75,19 +75,19 @@ def quantile_of_requests(errors: tuple[float, ...], part: float, scale: float) -
 
 @functools.lru_cache(maxsize=REMEMBERED)
 def _requests_of_bins(scale: float) -> tuple[float, ...]:
-    """Over those that were foretold, for each bin of errors."""
+    """Requests relative to the forecast, for each bin of errors."""
     middles = [BOUNDS[0], *((lower + upper) / 2.0 for lower, upper in pairwise(BOUNDS)), BOUNDS[-1]]
     return tuple([min(_MOST_OF_A_BIN, math.exp(scale * max(0.0, middle))) for middle in middles])
 
 
 def _known(errors: tuple[float, ...]) -> float:
-    """The weight up to which hardly an error is not beyond."""
+    """The cumulative weight up to which quantiles are known, as enough errors lie beyond."""
     total = math.fsum(errors)
     return max(total / 2.0, total - _LEAST_BEYOND)
 
 
 def _up_to(weights: Sequence[float], wanted: float) -> float:
-    """The error that so much of the weight is at most."""
+    """The error at which the cumulative weight reaches `wanted`."""
     for place, (below, upto) in enumerate(pairwise((0.0, *accumulate(weights)))):
         if upto >= wanted and upto > below:
             lower, upper = BOUNDS[max(0, place - 1)], BOUNDS[min(place, len(BOUNDS) - 1)]

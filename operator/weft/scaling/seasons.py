@@ -1,6 +1,6 @@
-"""The pattern of a day, apart for workdays and weekends, by what the rate did from each quarter of an hour to the next.
+"""The daily pattern, separate for workdays and weekends: how the rate changes from each quarter of an hour to the next.
 
-Changes, and not levels, are what is kept: they say the same on a busy day and on a quiet one. Days are those of UTC.
+Changes are kept and not levels, as they are the same on a busy day and on a quiet one. Days are in UTC.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
 
 QUARTER_SECONDS = 900.0
 QUARTERS_A_DAY = 96
-_GAIN = 0.3  # of the way to what was seen this day
-_WHOLE = 0.8  # of a quarter of an hour: less was not seen enough
+_GAIN = 0.3  # of the way to the change seen on this day
+_WHOLE = 0.8  # the fraction of a quarter of an hour that must have been observed
 _THURSDAY, _WEEK, _SATURDAY = 3, 7, 5  # days of the week from Monday; the first day of the epoch was a Thursday
-_MOST = 3.0  # logarithm: twenty times as much a quarter of an hour later is a beginning, and no pattern
+_MOST = 3.0  # logarithm: growth by twenty times in a quarter of an hour is a start of traffic, not a pattern
 NOTHING_SEEN: tuple[float | None, ...] = (None,) * QUARTERS_A_DAY
 
 Days = tuple[tuple[float | None, ...], tuple[float | None, ...]]
 
 
 def counted(state: ForecastState, at: float, requests: float, seconds: float) -> tuple[QuarterHour, Days]:
-    """The quarter of an hour under way and the days, with requests that came in the `seconds` that began at `at`."""
+    """The current quarter of an hour and the days, with the requests added of the `seconds` from `at` on."""
     index = int(at // QUARTER_SECONDS)
     quarter, days = state.quarter, state.days
     if quarter is None or index < quarter.index:
@@ -41,15 +41,15 @@ def counted(state: ForecastState, at: float, requests: float, seconds: float) ->
 
 
 def change(days: Days, at: float, seconds: float) -> float:
-    """How much the logarithm of the rate grows in the `seconds` from `at`, if this day is as those before; else 0.
+    """How much the log rate grows in the `seconds` from `at`, if this day goes like those before; 0 if unknown.
 
-    A week later it is what it was.
+    The pattern repeats every week.
     """
     if not days[0] and not days[1]:
         return 0.0
     found, moment = 0.0, at / QUARTER_SECONDS - 0.5
     end = moment + seconds / QUARTER_SECONDS % (_WEEK * QUARTERS_A_DAY)
-    while moment < end:  # between the middles of two of them the rate grows evenly
+    while moment < end:  # between the middles of two quarters of an hour the rate grows evenly
         index = math.floor(moment)
         until = min(end, index + 1.0)
         found += (until - moment) * (_known(days, index) or 0.0)
@@ -58,7 +58,7 @@ def change(days: Days, at: float, seconds: float) -> float:
 
 
 def quarters_known(days: Days) -> int:
-    """How many quarters of an hour were seen, of both kinds."""
+    """How many quarters of an hour were seen, over both kinds of days."""
     return sum(len(day) - day.count(None) for day in days)
 
 
@@ -67,7 +67,7 @@ def _is_weekend(index: int) -> bool:
 
 
 def _known(days: Days, index: int) -> float | None:
-    """What such a day did there, or the other kind of day where such a one was not seen yet."""
+    """The change known for this kind of day, or that of the other kind where this one was not seen yet."""
     weekend = _is_weekend(index)
     for day in (days[weekend], days[not weekend]):
         if day and day[index % QUARTERS_A_DAY] is not None:

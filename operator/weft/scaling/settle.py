@@ -1,4 +1,4 @@
-"""From what is wanted to what is desired: freeze, bounds, steps and the stabilisation window, with the reason.
+"""From wanted to desired replicas: freeze, bounds, steps and the stabilisation window, with the reason.
 
 The persisted explanation describes the state after the change, never the change itself (that is an event) and never a
 live number, so that a steady state writes nothing.
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from weft.scaling.demand import Want
     from weft.scaling.sight import ScaleRequest, Sight
 
-# `maxStep` is per this time, or a loop that runs often would make it meaningless.
+# `maxStep` applies per this time, or a loop that runs often would make it meaningless.
 STEP_SECONDS = 60.0
 
 
@@ -34,7 +34,7 @@ class ScaleAnswer:
 
     `changed` is what happened in this pass, for an event; `wake_after_seconds` is when time alone changes the answer;
     `shortfall` says that the budget holds the count below the fewest that the spec asks for. `needed` is what traffic
-    needs now, unbounded, and forecasts with it; while nobody tells, what it needed last.
+    and forecasts need now, before bounds; while metrics are missing, the last known need.
     """
 
     desired: int
@@ -78,7 +78,7 @@ def owned_count(request: ScaleRequest) -> ScaleRequest:
 
 
 def from_the_new_count(request: ScaleRequest, answer: ScaleAnswer) -> ScaleRequest:
-    """The same question asked once more after a change: its explanation is the one that the next pass will find."""
+    """The request repeated with the new count, so that its explanation is the one that the next pass will find."""
     return changed(request, current=answer.desired, memory=answer.memory)
 
 
@@ -108,9 +108,9 @@ def _next_count(sight: Sight, want: Want, bounds: Bounds) -> int:
 
 
 def _floor(sight: Sight, want: Want) -> int:
-    """How far a pool may shrink now: to the most that the last window wanted, and not before a whole one was seen.
+    """How far a pool may shrink now: to the highest want of the last window, and not before a whole one was seen.
 
-    Nor does it while chance alone would soon bring it back to what it has.
+    Nor does it shrink while chance alone would soon grow it back to its present count.
     """
     request = sight.request
     if not want.may_shrink or request.now - sight.memory.since < request.spec.scale_down_delay_seconds:
@@ -144,7 +144,7 @@ def _is_frozen(sight: Sight) -> bool:
 
 
 def _remember_want(sight: Sight, want: Want, bounds: Bounds) -> ScaleMemory:
-    """Add this pass's want to the window. While no engine answers, nothing takes back what was wanted before."""
+    """Add this pass's want to the window. While no engine answers, the wants before are never lowered."""
     if want.replicas is None or sight.blind:
         return sight.memory
     wanted, kept = bounds.clamp(want.replicas), bounds.clamp(max(want.replicas, want.kept))
@@ -156,7 +156,7 @@ def _remember_want(sight: Sight, want: Want, bounds: Bounds) -> ScaleMemory:
 
 
 def _added(window: tuple[tuple[float, int], ...], latest: int, sight: Sight) -> tuple[tuple[float, int], ...]:
-    """The window with one more sample. Only the most ever matters: earlier ones that a later one reaches go."""
+    """The window with one more sample, less earlier ones that are no higher, as only the maximum matters."""
     now = sight.request.now
     start = now - sight.request.spec.scale_down_delay_seconds
     return (*[(at, count) for at, count in window if start <= at <= now and count > latest], (now, latest))
@@ -183,7 +183,7 @@ def _explain(sight: Sight, want: Want, bounds: Bounds) -> tuple[Explanation, flo
 
 
 def _missing(sight: Sight, want: Want) -> Explanation:
-    """Metrics are gone; a gap of seconds is no news, so the last explanation stands that long."""
+    """The explanation while metrics are missing; for a gap of seconds the previous one stands."""
     request, seen = sight.request, sight.memory.seen
     if request.previous is not None and seen is not None and request.now - seen <= GAP_SECONDS:
         return request.previous

@@ -1,8 +1,8 @@
-"""What one pool sees in a pass, and what of it is remembered: whether metrics may be believed, and what arrives.
+"""What one pool sees in a pass, and what it remembers: whether metrics can be trusted, and how many requests arrive.
 
-What arrives is what is answered plus what piles up: a saturated engine answers no faster than it can, so the rate alone
-would never ask for more. A front that counts tells more than engines, and they more than a front that is not the only
-way to them.
+The arrival rate is what is answered plus what piles up: a saturated engine answers no faster than it can, so the
+answered rate alone would never ask for more. A front through which all requests pass counts them better than engines
+do, and engines count them better than any other front.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ if TYPE_CHECKING:
     from weft.domain.start_up import MeasuredStart, StartUp
     from weft.domain.workload import Role
 
-# Metrics that were gone for longer than this were gone: the stabilisation window starts anew.
+# After a gap in the metrics longer than this, the stabilisation window starts anew.
 GAP_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:
-    """What is left to a pool of a budget that it shares with others, in replicas, and who says so."""
+    """How many replicas a budget shared with other pools leaves to a pool, and the reason."""
 
     replicas: int
     why: Explanation
@@ -55,15 +55,14 @@ class Ceiling:
 @made_often
 @dataclass(frozen=True, slots=True)
 class ScaleRequest:
-    """What the count of one pool is decided from.
+    """Input to the decision on one pool's replica count.
 
     `current` is the desired count so far, 0 before the first decision; `capacity` is requests per second that one
     replica serves at the SLO under the workload in force, and `declared_capacity` with lengths as the user expects them
     (0: unknown); `declared_rate` is the rate that the user expects; `gpus` and `pods` are of one replica; `previous` is
     the persisted explanation, `kept` the persisted forecast, for when there is no memory, and `past` what is known of
     the time before; `ceiling` is set by budgets that pools share; `start_up` is what a start should take.
-    `network_bound` says that KV transfers are what requests of its split wait for: whoever waits then is no reason for
-    more GPUs.
+    `network_bound` says that requests of its split wait for KV transfers: such waiting is no reason for more GPUs.
     """
 
     spec: ScalingSpec
@@ -86,7 +85,7 @@ class ScaleRequest:
 
     @property
     def work(self) -> float:
-        """How much of the declared kind of requests one that comes now is: its lengths are others; 1 if unknown."""
+        """Work of a request of present lengths, in multiples of one of the declared lengths; 1 if unknown."""
         if not (math.isfinite(self.declared_capacity) and math.isfinite(self.capacity)):
             return 1.0
         return self.declared_capacity / self.capacity if min(self.declared_capacity, self.capacity) > 0 else 1.0
@@ -108,37 +107,37 @@ class Sight:
 
     @property
     def blind(self) -> bool:
-        """Whether nobody tells anything of demand."""
+        """Whether neither engines nor the front report any demand."""
         return self.reading is None and self.at_front <= 0
 
     @property
     def same_replicas(self) -> bool:
-        """Whether those that answer have been the same for as long as rates are measured.
+        """Whether the replicas that answer have been the same for as long as rates are measured.
 
-        Others count neither what went to the ones that left, nor what came from them.
+        Otherwise their counts lack requests that went to replicas which left, and include some that came from them.
         """
         exchanged = self.memory.exchanged
         return exchanged is None or not 0 <= self.request.now - exchanged < LOAD_WINDOW_SECONDS
 
     @property
     def lacks_some(self) -> bool:
-        """Whether some that answered for a part of the last minute are gone, with what they answered in it."""
+        """Whether replicas that answered in the last minute are gone, and their requests missing from the rate."""
         parted = self.memory.parted
         return parted is not None and 0 <= self.request.now - parted < LOAD_WINDOW_SECONDS
 
     @property
     def tells_everything(self) -> bool:
-        """Whether a low rate is one: what draining replicas answer shows in none but the count of a front."""
+        """Whether a low rate can be trusted: what draining replicas answer shows only in the count of a front."""
         return self.same_replicas or all(load.at_front is not None for load in self.memory.loads)
 
     @property
     def backlogged(self) -> bool:
-        """Whether requests that wait for capacity are a backlog."""
+        """Whether enough requests wait for capacity to be a backlog."""
         return self.reading is not None and is_backlog(self.reading.waiting, self.reading.answered)
 
 
 def look(request: ScaleRequest) -> Sight:
-    """Judge the observation and remember it. The same look twice at the same time is remembered once."""
+    """Judge the observation and remember it. Repeating a look at the same time changes nothing."""
     memory = request.memory or ScaleMemory(since=request.now, forecast=restored(request.kept, request.now))
     if memory.since > request.now:  # the clock was set back
         memory = replace(memory, since=request.now)
@@ -161,7 +160,7 @@ def look(request: ScaleRequest) -> Sight:
 
 
 def _lasting(sight: Sight, found: Reading, offered: float) -> float:
-    """Requests per second, averaged over the time that they stay, once a minute was seen; a backlog is no long stay."""
+    """Requests per second, averaged over how long they stay, once a minute was seen; not while there is a backlog."""
     offered, before = min(MOST_RATE, offered), sight.request.memory
     if before is None or not before.loads or sight.backlogged:
         return offered
@@ -173,7 +172,7 @@ def _lasting(sight: Sight, found: Reading, offered: float) -> float:
 
 
 def _having_learnt(sight: Sight, found: Reading) -> ScaleMemory:
-    """The memory with what this look teaches about the traffic: what a front counts is all of it, whoever answers."""
+    """The memory with what this look teaches about traffic; a front's count is complete, whichever engines answer."""
     if not (found.whole or found.at_front):
         return changed(sight.memory, lasting=None)
     request, memory = sight.request, sight.memory
@@ -187,21 +186,21 @@ def _having_learnt(sight: Sight, found: Reading) -> ScaleMemory:
     if starts and (known is None or known.latest != state.latest):  # once in a bin
         state = with_starts(state, starts)
     if start_up is not None and state.startup_seconds is None:
-        estimated = start_up.image + start_up.weights + start_up.engine  # every pass comes by: nothing is called for it
+        estimated = start_up.image + start_up.weights + start_up.engine  # inlined, as every pass runs this
         if state.estimated_startup_seconds != estimated:
             state = changed(state, estimated_startup_seconds=float(estimated))
     return changed(memory, forecast=state, lasting=kept)
 
 
 def _starts(seen: PoolObservation | None) -> tuple[float | None, tuple[MeasuredStart, ...]]:
-    """What starts took in all, and by phases, of which the sum is told no second time."""
+    """Total duration of starts and their phases; the total is None where phases are known."""
     if seen is None:
         return None, ()
     return (None if seen.starts else seen.startup_seconds), seen.starts
 
 
 def _with_replicas(memory: ScaleMemory, request: ScaleRequest, found: Reading) -> ScaleMemory:
-    """The memory with the pods that answer now, and when they last were others; at the first look nobody knows."""
+    """The memory with the pods that answer now, and when they last changed; unknown at the first look."""
     pods = tuple(sorted([pod.pod for pod in request.observation.pods])) if request.observation is not None else ()
     if not memory.loads:
         return changed(memory, answering=pods)
@@ -212,7 +211,7 @@ def _with_replicas(memory: ScaleMemory, request: ScaleRequest, found: Reading) -
 
 
 def _without_engines(request: ScaleRequest, problem: str, memory: ScaleMemory) -> Sight:
-    """What is left of sight; a pool that has no count yet starts as declared, whatever a front counts."""
+    """A pool's sight without engine metrics; one that has no count yet starts as declared, whatever a front counts."""
     if not front_tells(request.observation) or request.current == 0:
         return Sight(request, None, problem, memory)
     told = f"{problem}, and the front alone tells what arrives"
@@ -222,8 +221,8 @@ def _without_engines(request: ScaleRequest, problem: str, memory: ScaleMemory) -
 def offered_rate(sight: Sight, reading: Reading) -> float:
     """Requests per second of the last minute: the front's count, or what engines answered and what piled up in them.
 
-    Engines tell more than a front that is not the only way to them. Neither load that moves from one replica to another
-    nor a backlog that is worked off is any arrival.
+    The greater of both counts, as a front may see only part of the traffic. Neither load that moves between replicas
+    nor a backlog that shrinks changes the arrivals.
     """
     loads = sight.memory.loads
     at_front = _at_front(reading, loads)
@@ -234,9 +233,9 @@ def offered_rate(sight: Sight, reading: Reading) -> float:
 
 
 def _at_front(reading: Reading, loads: tuple[LoadSample, ...]) -> float | None:
-    """Requests per second that the front counted over the last minute; before a whole one was seen, surely came.
+    """Requests per second that the front counted over the last minute; until a whole one was seen, a lower bound.
 
-    Each count stands for the time since the look before. None where the front did not tell all the time.
+    Each count stands for the time since the look before. None where the front did not count all the time.
     """
     known = [load.at_front for load in loads if load.at_front is not None]
     if len(known) < len(loads):
@@ -250,5 +249,5 @@ def _at_front(reading: Reading, loads: tuple[LoadSample, ...]) -> float | None:
 
 
 def counted_rate(reading: Reading, deviations: float) -> float:
-    """Requests per second that surely came in lately; 0 where nobody counts them."""
+    """A lower bound of the arrival rate in the last seconds; 0 where nothing counts arrivals."""
     return surely_came(reading.arrivals, reading.arrival_seconds, deviations)

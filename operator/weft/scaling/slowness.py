@@ -1,6 +1,6 @@
-"""Replicas that are much slower than their siblings at no higher load: a GPU that is throttled, a NIC that lost a lane.
+"""Replicas that are much slower than their siblings at no higher load, as with a throttled GPU or a degraded NIC.
 
-Compared are means over the same window, so that a load which all of them feel makes none of them stand out.
+Means over the same window are compared, so that a load which all of them feel makes none of them stand out.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
 
     _Figure = Callable[[PodObservation], float | None]
 
-# Latency over the median of the siblings. Prompts wait for each other, which makes more of a slow one.
+# Latency over the median of the siblings. Queueing of prompts magnifies slowness in TTFT.
 SLOW_TPOT, SLOW_TTFT = 1.5, 2.0
-# One that was named is slow no more below this; in between it stays named, or it would be named and cleared in turns.
+# Below this a named replica has recovered; in between it stays named, or it would be named and cleared in turns.
 RECOVERED = 1.2
 LEAST_SIBLINGS = 3
-ENOUGH_REQUESTS_PER_SECOND = 0.25  # 15 requests in a minute, the shorter window of both sources
-MOST_LOAD = 1.1  # of rate and lengths, over the median of the siblings: beyond, the load may be why
-MOST_SLOW = 0.25  # of the replicas: more than that have something else in common
+ENOUGH_REQUESTS_PER_SECOND = 0.25  # 15 requests in a minute, the shorter window of the two metrics sources
+MOST_LOAD = 1.1  # of rate and lengths, over the median of the siblings: beyond this the load may be the cause
+MOST_SLOW = 0.25  # of the replicas: if more are slow, they have a common cause
 
 
 def without_outliers(observation: PoolObservation | None, outliers: Outliers | None) -> PoolObservation | None:
-    """What a pool does without the replicas that are named as worse: its rate, means and load, as far as pods tell.
+    """The observation without the replicas named as outliers: its rate, means and load, as far as pods report them.
 
-    Those that fail to fetch KV as their siblings do stay: they may be nearly all of the pool.
+    Replicas whose transfers fail as their siblings' do stay in: they may be nearly all of the pool.
     """
     worse = [each for each in outliers.named if each.why is not Reason.TransfersFail] if outliers is not None else []
     named = {each.pod for each in worse}
@@ -48,7 +48,7 @@ def without_outliers(observation: PoolObservation | None, outliers: Outliers | N
 
 
 def of_pods(observation: PoolObservation, pods: tuple[PodObservation, ...], expected: int) -> PoolObservation:
-    """What some pods do, of which there should be so many; histograms stay those of all."""
+    """The observation restricted to some pods, `expected` of which should exist; histograms stay those of all."""
     return replace(
         observation,
         expected=expected,
@@ -65,13 +65,13 @@ def of_pods(observation: PoolObservation, pods: tuple[PodObservation, ...], expe
 
 
 def is_whole(observation: PoolObservation | None) -> bool:
-    """Whether every replica answered lately, with everything that it should tell."""
+    """Whether every replica answered recently, with all expected series."""
     fresh = observation is not None and what_is_missing(observation) is None
     return fresh and observation is not None and observation.complete and not observation.missing
 
 
 def stands_out(pods: Sequence[PodObservation], role: Role) -> bool:
-    """Whether even the slowest is worth a closer look: cheap, and False for nearly every pool."""
+    """Whether the slowest replica may be an outlier: a cheap test that is False for nearly every pool."""
     busy = [pod for pod in pods if _is_busy(pod)] if len(pods) > LEAST_SIBLINGS else []
     return len(busy) > LEAST_SIBLINGS and any(
         len(known) > LEAST_SIBLINGS and known[-1] >= factor * _median_without(known, known[-1])
@@ -83,7 +83,7 @@ def stands_out(pods: Sequence[PodObservation], role: Role) -> bool:
 def times_slower(pods: Mapping[int, PodObservation], role: Role) -> dict[int, float]:
     """Replicas that are slow at no higher load than their siblings: latency over the median of these.
 
-    None where siblings or requests are too few, or where so many are slow that it is no fault of single replicas.
+    Empty where siblings or requests are too few, or where too many are slow to blame single replicas.
     """
     busy = {replica: pod for replica, pod in pods.items() if _is_busy(pod)}
     known = tuple(busy.values())
@@ -101,14 +101,14 @@ def times_slower(pods: Mapping[int, PodObservation], role: Role) -> dict[int, fl
 
 
 def recovered(pods: Mapping[int, PodObservation], role: Role) -> frozenset[int]:
-    """Replicas that are about as fast as their siblings in everything that was measured."""
+    """Replicas that are about as fast as their siblings in every latency measured."""
     known = tuple(pods.values())
     figures = [(figure, _ordered(known, figure)) for figure, _ in _latencies(role)]
     return frozenset(replica for replica, pod in pods.items() if _is_as_fast(pod, figures))
 
 
 def _latencies(role: Role) -> tuple[tuple[_Figure, float], ...]:
-    """What a replica of this role does itself: a decode replica waits for the KV of others before its first token."""
+    """The latencies that a role is compared by; TTFT of decode is none of them, as it waits for the KV of others."""
     prompts: tuple[_Figure, float] = (lambda pod: pod.ttft_mean, SLOW_TTFT)
     tokens: tuple[_Figure, float] = (lambda pod: pod.tpot_mean, SLOW_TPOT)
     return {Role.Prefill: (prompts,), Role.Decode: (tokens,)}.get(role, (tokens, prompts))
@@ -120,7 +120,7 @@ def _is_busy(pod: PodObservation) -> bool:
 
 
 def _is_no_busier(pod: PodObservation, every: Sequence[PodObservation], role: Role) -> bool:
-    """Whether it has no more requests and no longer ones than its siblings; False where nobody can tell."""
+    """Whether a replica has no more and no longer requests than its siblings; False where that is unknown."""
     loads: list[_Figure] = [lambda one: one.requests_per_second, _prompt]
     if role is not Role.Prefill:
         loads.append(lambda one: one.output_tokens)
@@ -146,7 +146,7 @@ def _ordered(pods: Iterable[PodObservation], figure: _Figure) -> list[float]:
 
 
 def _times(value: float, ordered: Sequence[float]) -> float:
-    """One of the values over the median of the others; 0 where that is nothing."""
+    """One of the values over the median of the others; 0 where that median is 0."""
     usual = _median_without(ordered, value)
     return value / usual if usual > 0 else 0.0
 
@@ -164,7 +164,7 @@ def _total(values: Iterable[float | None]) -> float | None:
 
 
 def _mean(pods: Iterable[PodObservation], figure: _Figure) -> float | None:
-    """Weighted by requests; None where a pod that answered some does not tell."""
+    """Mean weighted by requests; None where a pod that answered requests does not report the figure."""
     busy = [(figure(pod), pod.requests_per_second) for pod in pods if pod.requests_per_second]
     known = [(value, rate) for value, rate in busy if value is not None and rate is not None]
     total = sum(rate for _, rate in known)

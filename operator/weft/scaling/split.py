@@ -22,8 +22,8 @@ _NOT_YET = "; not yet within "
 def scale_split(prefill: ScaleRequest, decode: ScaleRequest, guard: RatioGuard) -> tuple[ScaleAnswer, ScaleAnswer]:
     """Counts of the prefill and the decode pool.
 
-    The capacities of the two requests already contain ISL and OSL, so one request rate sizes both; each half foretells
-    how much work requests will be for it. Unless both halves report, both hold.
+    The capacities of the two requests already contain ISL and OSL, so one request rate sizes both; each half forecasts
+    the work per request on its own. Unless both halves report, both hold.
     """
     prefill, decode = sharing_risk(owned_count(prefill), owned_count(decode))
     first, second = _once(prefill, decode, guard)
@@ -36,10 +36,10 @@ def scale_split(prefill: ScaleRequest, decode: ScaleRequest, guard: RatioGuard) 
 
 
 def sharing_risk(prefill: ScaleRequest, decode: ScaleRequest) -> tuple[ScaleRequest, ScaleRequest]:
-    """Both halves with as much of the risk that the user takes as each has of the GPUs that a request needs.
+    """Both halves, with the user's risk divided in proportion to the GPUs that a request needs in each.
 
-    Either half that falls short is one that requests wait for, so risks add up; and what a margin costs is GPUs of its
-    own half. Where margins grow alike with less risk, these shares cost least. Half each while costs are unknown.
+    A request waits if either half falls short, so risks add up, while a margin costs GPUs of its own half only. Where
+    margins grow alike with less risk, these shares cost least. Half each while costs are unknown.
     """
     costs = [each.gpus / each.capacity if 0.0 < each.capacity < math.inf else 0.0 for each in (prefill, decode)]
     shares = [cost / sum(costs) for cost in costs] if min(costs) > 0.0 else [0.5, 0.5]
@@ -51,7 +51,7 @@ def sharing_risk(prefill: ScaleRequest, decode: ScaleRequest) -> tuple[ScaleRequ
 
 
 def _outside(answer: ScaleAnswer, guard: RatioGuard) -> ScaleAnswer:
-    """The answer of a half in a pair that is outside of the ratio: windows, steps and holds come first."""
+    """The answer of a half while the pair is outside the ratio, as windows, steps and holds take precedence."""
     told = answer.explanation.message.partition(_NOT_YET)[0]
     return replace(answer, explanation=replace(answer.explanation, message=f"{told}{_NOT_YET}{guard}"))
 
@@ -76,7 +76,7 @@ def _wants(sights: tuple[Sight, Sight]) -> tuple[Want, Want]:
 
 
 def _hold(sight: Sight, problem: str) -> Want:
-    """Hold this half; one that has no count yet starts as declared."""
+    """The want that holds this half; one that has no count yet starts as declared."""
     if sight.request.current == 0:
         return declared_want(sight.request)
     return Want(None, may_shrink=False, basis=problem)

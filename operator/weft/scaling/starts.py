@@ -1,7 +1,7 @@
-"""What a start takes, from the phases of the last ones of a pool.
+"""How long a start takes, from the phases of a pool's last starts.
 
-A phase that one start alone had, such as the pull of an image that is on its node now, is in no median once two others
-went without it. Replicas that are gone count like those that run, and each start once: ids of replicas only grow.
+A phase that only one start had, such as pulling an image that is now on the node, no longer affects the medians after
+two starts without it. Replicas that are gone count like running ones, and each start once: replica ids only grow.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def with_starts(state: ForecastState, found: tuple[MeasuredStart, ...]) -> ForecastState:
-    """The state that counts starts it did not know; one from before all that it keeps was counted when it was new."""
+    """The state with new starts added; one older than all that it keeps was already counted."""
     known = {start.replica for start in state.starts}
     oldest = state.starts[0].replica if len(state.starts) >= KEPT_STARTS else -1
     new = [start for start in found if start.replica > oldest and start.replica not in known]

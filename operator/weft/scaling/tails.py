@@ -1,13 +1,13 @@
-"""How long tails of latencies are over what is expected of them: measured, they take the place of the model's doubt.
+"""How much longer latency tails are than predicted: once measured, they replace the model's error bar.
 
-Targets are of percentiles, and a prediction has to meet them in spite of a doubt: what they exceed it by one time in
-ten. A running pool tells what they really exceed it by. At the edge of the bucket that is nearest to the target's
-percentile the measured share is exact, so that coarse buckets do no harm: the latency that is expected for this share,
-over that edge, is one measurement. Nothing is concluded from quantiles inside a bucket.
+Targets are percentiles, and a prediction has to meet them in spite of an error bar: what latencies exceed it by one
+time in ten. A running pool shows what they really exceed it by. At the edge of the bucket that is nearest to the
+target's percentile the measured share is exact, so that coarse buckets do no harm: the latency that is expected for
+this share, over that edge, is one measurement. Nothing is concluded from quantiles inside a bucket.
 
-A measurement counts the less, the farther away from its target the percentile is expected to be: what an idle replica
-does tells little of a full one. The first ones move a tail more than later ones, as the doubt that it starts from is a
-guess; an outlier is bounded, and none makes a tail shorter than four fifths of what is expected.
+A measurement counts the less, the farther the expected percentile is from its target: an idle replica tells little
+about a full one. The first measurements move a tail more than later ones, as the error bar that it starts from is a
+guess; outliers are bounded, and a tail never falls below four fifths of the prediction.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ Targets = tuple[tuple[int, float], ...]
 LEAST, MOST = 0.8, 3.0  # of what is expected
 GAIN = 0.2  # of the way to a measurement, once there are five
 _MOST_AT_ONCE = math.log(1.5)
-_MEDIAN, _NEARLY_ALL = 0.5, 0.995  # shares of requests beyond which an edge is only a bound
+_MEDIAN, _NEARLY_ALL = 0.5, 0.995  # shares of requests outside which an edge is only a bound
 _NORMAL = NormalDist()
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """Latencies of one replica at the load seen, under the factors learnt so far, and by how much they are doubted."""
+    """Predicted latencies of one replica at the observed load and present factors, and the error bar of each."""
 
     ttft: Percentiles
     tpot: Percentiles
@@ -44,7 +44,7 @@ class Expected:
 
 
 def followed(factors: Calibration, seen: PoolObservation, role: Role, slo: Slo, expected: Expected) -> Calibration:
-    """The factors with tails that have moved towards what was measured, those of a role that has them."""
+    """The factors with their tails moved towards what was measured, for the latencies that the role has."""
     gain = max(GAIN, 1.0 / (factors.points + 1))
     if role is not Role.Decode:
         before = factors.ttft_tail or expected.ttft_doubt
@@ -60,7 +60,7 @@ def followed(factors: Calibration, seen: PoolObservation, role: Role, slo: Slo, 
 def tail_of(buckets: Buckets, targets: Targets, expected: Percentiles) -> float | None:
     """Measured over expected latency at the percentile of the highest target, as well as the buckets tell.
 
-    Where no edge lies in the upper half, they are as expected if that is between the edges. None without a target,
+    Where no edge lies in the upper half, 1 if that is compatible with the edges. None without a target,
     without observations, or where no time or an endless one is expected.
     """
     edges = _shares(buckets)
@@ -89,7 +89,7 @@ def latency_at(share: float, expected: Percentiles) -> float:
 
 
 def _moved(before: float, measured: float | None, targets: Targets, expected: Percentiles, gain: float) -> float | None:
-    """A tail a part of the way to a measurement; None where nothing was measured."""
+    """A tail moved part of the way towards a measurement; None where nothing was measured."""
     if measured is None or not math.isfinite(measured) or measured <= 0.0:
         return None
     percent, target = targets[-1]
@@ -99,7 +99,7 @@ def _moved(before: float, measured: float | None, targets: Targets, expected: Pe
 
 
 def _shares(buckets: Buckets) -> list[tuple[float, float]]:
-    """Finite edges with the share of requests that stay below, in order; counts of a torn scrape never fall."""
+    """Finite edges with the share of requests below each, in order; counts of a torn scrape are made monotonic."""
     ordered = [(bound, count) for bound, count in sorted(buckets) if bound > 0 and math.isfinite(count)]
     total = max((count for _, count in ordered), default=0.0)
     if total <= 0:

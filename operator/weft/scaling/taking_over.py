@@ -1,6 +1,6 @@
-"""From the factors that were measured to those that decisions are made with: seldom, in even steps, and never at once.
+"""From measured factors to those that decisions use: seldom, in even steps, and never all at once.
 
-What would change capacity by more than a third in one pass is phased in, and said.
+A change of capacity by more than a third in one pass is phased in, and reported.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from weft.domain.calibration import Subject
     from weft.domain.pool_memory import CalibrationMemory
 
-# Factors in force change when they are 5 % off, at most every 5 minutes (rule L3). The first few follow as they are
-# measured: until then a count is made of guesses, and a guess that errs costs GPUs for as long as it lasts.
+# Factors in use change when they are 5 % off, at most every 5 minutes (rule L3). The first few follow as they are
+# measured: until then a count rests on guesses, and a wrong guess costs GPUs for as long as it lasts.
 NOTABLE_CHANGE, SHORTEST_CHANGE_SECONDS, SHORTEST_AT_FIRST_SECONDS = 0.05, 300.0, 120.0
 SHOWN_STEP = 0.02  # of a factor's logarithm
-MOST_LONGER = math.log(1.2)  # what latencies change by at once: capacity changes by about a third
+MOST_LONGER = math.log(1.2)  # the most that latencies change at once: capacity changes by about a third
 MOST_KEPT = 4  # shapes whose factors are kept
 
 
 def in_force(known: tuple[Calibrated, ...], memory: CalibrationMemory, now: float) -> tuple[Calibrated, ...]:
-    """The factors to decide with, and to persist: those known, until they are 5 minutes old and off.
+    """The factors to decide with and to persist: the known ones, until they are both old enough and off.
 
-    What was measured with another release or another model goes once there is something to take its place.
+    Those of another release or model are dropped once there are new ones to take their place.
     """
     before = next((each for each in known if each.subject == memory.subject), None)
     if not _is_news(before, memory.factors, now):
@@ -42,7 +42,7 @@ def in_force(known: tuple[Calibrated, ...], memory: CalibrationMemory, now: floa
 def what_is_phased(
     known: tuple[Calibrated, ...], then: tuple[Calibrated, ...], memory: CalibrationMemory
 ) -> Explanation | None:
-    """What to tell where factors in force went from `known` to `then`, only a part of the way to what is measured."""
+    """The event for a change from `known` to `then` that goes only part of the way to the measured factors, or None."""
     changes = _changes(factors_for(memory.subject, known), memory.factors)
     if then == known or _part(changes) >= 1.0:
         return None
@@ -58,7 +58,7 @@ def what_is_phased(
 
 
 def _phased(before: Calibration, exact: Calibration) -> Calibration:
-    """The exact factors, or as much of the way to them as changes capacity by about a third at most."""
+    """The exact factors, or a step towards them that changes capacity by about a third at most."""
     part = _part(_changes(before, exact))
 
     def shown(old: float, new: float) -> float:
@@ -71,19 +71,19 @@ def _phased(before: Calibration, exact: Calibration) -> Calibration:
 
 
 def _part(changes: tuple[float, float]) -> float:
-    """Of the way that may be gone at once."""
+    """The fraction of these changes that may be made at once."""
     return MOST_LONGER / max(MOST_LONGER, *map(abs, changes))
 
 
 def _changes(before: Calibration, exact: Calibration) -> tuple[float, float]:
-    """Of the upper ends of TTFT and TPOT, in logarithms."""
+    """Changes of the predicted TTFT and TPOT tails between two sets of factors, in logarithms."""
     ttft = _step(before.prefill, exact.prefill) + _step(before.ttft_tail, exact.ttft_tail)
     tpot = _step(before.decode, exact.decode) + _step(before.tpot_tail, exact.tpot_tail)
     return ttft, tpot
 
 
 def _step(old: float | None, new: float | None) -> float:
-    """From one to the other, in logarithms; a tail that appears begins near the doubt that it replaces."""
+    """The logarithm of new over old; 0 where either is unset, as a new tail begins near the error bar it replaces."""
     return math.log(new / old) if old is not None and new is not None else 0.0
 
 
@@ -106,17 +106,17 @@ def _is_news(before: Calibrated | None, exact: Calibration, now: float) -> bool:
 
 
 def _shortest(points: int) -> float:
-    """Seconds between two changes of factors that so many measurements made."""
+    """Shortest time in seconds between two changes of factors based on so many measurements."""
     return SHORTEST_CHANGE_SECONDS if points >= ENOUGH_POINTS else SHORTEST_AT_FIRST_SECONDS
 
 
 def _is_many_more(before: int, points: int) -> bool:
-    """Whether a count is worth telling: it has doubled, or has just become enough to trust."""
+    """Whether a count of measurements is worth reporting: it has doubled, or has just become enough to trust."""
     return points >= max(1, 2 * before) or before < ENOUGH_POINTS <= points
 
 
 def _shown(factor: float) -> float:
-    """In even steps: finer is noise, and pools that are as fast as each other then share their predictions."""
+    """A factor rounded to even steps: finer is noise, and pools that are equally fast then share their predictions."""
     return float(f"{math.exp(SHOWN_STEP * round(math.log(factor) / SHOWN_STEP)):.3g}")
 
 
