@@ -1,4 +1,4 @@
-"""What attention and recurrences keep and read: KV cache, selected tokens and states, per GPU of a tensor group.
+"""What attention and recurrences store and read: KV cache, selected tokens and states, per GPU of a tensor group.
 
 Formulas: a token of context costs 2 x d per KV head in grouped attention, rank + rope in latent attention (whole on
 every GPU, unless several share a context), and nothing in a recurrence, whose state has a fixed size. A window caps
@@ -17,7 +17,7 @@ from weft.domain.model import GroupedAttention, LatentAttention, kv_copies
 if TYPE_CHECKING:
     from weft.domain.model import Architecture, LinearAttention, Mixer, TokenSelector
 
-_INDEX_KEY_BYTES = 1.0 + 4.0 / 128.0  # FP8, and a scale in 32 bits for 128 of them
+_INDEX_KEY_BYTES = 1.0 + 4.0 / 128.0  # FP8, and a 32-bit scale for 128 values
 _CONVOLUTION_BYTES = 2.0
 _STATE_FLOPS = 6.0  # per value of the state and token: decay, write, read
 _WITHIN_CHUNK = 64.0  # prefill of a recurrence works in chunks: half of one is looked at like attention
@@ -47,7 +47,7 @@ class Reading:
         return self.layers * (kept * (self.token_bytes + self.index_bytes) + self.state_bytes)
 
     def decode_bytes(self, context: float) -> float:
-        """Read (and of a state written) to add a token to a sequence."""
+        """Bytes read, and of a recurrent state also written, to add a token to a sequence."""
         seen = min(context, self.seen_at_most)
         return self.layers * (seen * self.token_bytes + context * self.index_bytes + 2.0 * self.state_bytes)
 
@@ -57,7 +57,7 @@ class Reading:
         return self.layers * (seen * self.decode_flops + context * self.index_flops + self.state_flops)
 
     def prefill_operations(self, new: float, cached: float) -> float:
-        """FLOP of `new` tokens behind `cached` ones."""
+        """FLOP to prefill `new` tokens after `cached` ones."""
         seen = looked_at(new, cached, self.seen_at_most) * self.prefill_flops
         index = looked_at(new, cached, math.inf) * self.index_flops if self.index_flops else 0.0
         return self.layers * (seen + index + new * self.state_flops)
@@ -73,9 +73,9 @@ def looked_at(new: float, cached: float, at_most: float) -> float:
 def readings(
     architecture: Architecture, tensor_parallel: int, kv_bytes: float, decode_context: int = 1
 ) -> tuple[Reading, ...]:
-    """Every kind of mixer of a model; `kv_bytes` are those of one value in the KV cache.
+    """The costs of every kind of mixer of a model; `kv_bytes` is the size of one value in the KV cache.
 
-    `decode_context` GPUs share what each would keep a copy of, as far as there are copies.
+    `decode_context` GPUs share KV of which each would otherwise hold a copy, as far as there are copies.
     """
     layers: dict[Mixer, int] = {}
     for block in architecture.blocks:
@@ -85,7 +85,7 @@ def readings(
 
 
 def _reading(mixer: Mixer, layers: int, tensor: int, kv_bytes: float, decode_context: int) -> Reading:
-    """What GPUs share is spread over them. FLOP stay: each looks at its part of the context with the heads of all."""
+    """Shared KV is spread over GPUs. FLOP do not change: each GPU processes its part of the context for all heads."""
     among = min(decode_context, kv_copies(mixer, tensor))
     if isinstance(mixer, GroupedAttention):
         return _grouped(mixer, layers, tensor, kv_bytes / among)
@@ -95,7 +95,7 @@ def _reading(mixer: Mixer, layers: int, tensor: int, kv_bytes: float, decode_con
 
 
 def _grouped(mixer: GroupedAttention, layers: int, tensor: int, kv_bytes: float) -> Reading:
-    """KV heads are copied to GPUs that outnumber them. 2 H (d + v) FLOP per pair of tokens."""
+    """Where GPUs outnumber KV heads, these are replicated. 2 H (d + v) FLOP per pair of tokens."""
     window = math.inf if mixer.window_tokens is None else float(mixer.window_tokens)
     pair = mixer.head_dim + mixer.value_dim
     flops = 2.0 * mixer.heads / tensor * pair
@@ -104,7 +104,7 @@ def _grouped(mixer: GroupedAttention, layers: int, tensor: int, kv_bytes: float)
 
 
 def _latent(mixer: LatentAttention, layers: int, tensor: int, kv_bytes: float, among: int) -> Reading:
-    """2 H (nope + rope + v) in prefill, 2 H (2 rank + rope) absorbed in decode."""
+    """FLOP per pair of tokens: 2 H (nope + rope + v) in prefill, 2 H (2 rank + rope), absorbed, in decode."""
     heads = mixer.heads / tensor
     selector = mixer.selector
     return Reading(
@@ -115,7 +115,7 @@ def _latent(mixer: LatentAttention, layers: int, tensor: int, kv_bytes: float, a
         prefill_flops=2.0 * heads * (mixer.nope_dim + mixer.rope_dim + mixer.value_dim),
         decode_flops=2.0 * heads * (2 * mixer.kv_rank + mixer.rope_dim),
         index_bytes=_index_bytes(selector) / among,
-        index_flops=2.0 * selector.heads * selector.dim if selector else 0.0,  # the indexer is whole on every GPU
+        index_flops=2.0 * selector.heads * selector.dim if selector else 0.0,  # the indexer is replicated on every GPU
     )
 
 

@@ -1,7 +1,7 @@
-"""What a request finds before and behind it on a rank, and the rate at which ranks keep their batch: Little's law.
+"""Prompts that queue on a rank around a request, and the rate at which ranks keep a given batch (Little's law).
 
-Ranks in lockstep hold each other up. A prompt behind a request delays it only while no other rank has one, since it
-would wait anyway; so what is behind it counts by that part of time.
+Ranks in lockstep delay each other. A prompt queued behind a request delays it only while no other rank has one, as it
+would wait anyway; so such prompts count by that fraction of time.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from weft.perf.queueing import Moments
 
 _FIRST_STEP, _MOST_SECANTS, _BALANCED = 0.98, 40, 1e-9
-_STRAIGHT = 1e-3  # of the batch: so near it a secant is as good as any
+_STRAIGHT = 1e-3  # of the batch: this close to the solution, the secant step is taken
 
 
 def balanced_rate(
     batch: float, answer: float, stolen_at: Callable[[float], Moments], step_seconds: float, burstiness: float
 ) -> float:
-    """The rate at which rate x (answer + backlog + batch x prompt) = batch, all on one rank.
+    """The rate of one rank, in requests per second, at which rate x (answer + backlog + batch x prompt) = batch.
 
-    What a prompt steals falls as the rate rises, if anything, and slower than the rate: in a pipeline, prompts come
-    beside each other. Found from the right, since there is mostly no backlog: by secants, and by halves where one
-    leaves the bounds, or where prompts would take more than all of the time.
+    The time that a prompt takes from decode falls as the rate rises, if it changes at all, and slower than the rate
+    rises: a pipeline works on prompts in parallel. The search starts at the high end, as there is mostly no backlog,
+    and uses secants, with bisection where one leaves the bounds or where prompts would take more than all of the time.
     """
 
     def excess(rate: float) -> float:
@@ -56,12 +56,12 @@ def balanced_rate(
 
 
 def unheld(rate: float, stolen: Moments) -> float:
-    """The part of time in which prompts of no other rank hold one up; 1 where ranks do not wait for each other."""
+    """The fraction of time without prompts on other ranks that would delay this one; 1 where ranks are independent."""
     return (1.0 - rate * stolen.mean) / (1.0 - rate * stolen.own.mean) if stolen.times > 1.0 else 1.0
 
 
 def _behind(rate: float, stolen: Moments, step_seconds: float, burstiness: float) -> float:
-    """Mean seconds of `backlog`."""
+    """The mean of `backlog` alone, in seconds."""
     own = stolen.own
     busy = rate * own.mean
     wait = mean_in_line(rate, own, burstiness)
@@ -70,9 +70,9 @@ def _behind(rate: float, stolen: Moments, step_seconds: float, burstiness: float
 
 
 def backlog(rate: float, stolen: Moments, step_seconds: float, burstiness: float) -> Wait:
-    """Prompts behind a request when its answer starts, beyond those that every step has: seconds of work.
+    """Prompts queued behind a request when its decode starts, beyond those that every step has: seconds of work.
 
-    They came during its own wait and prefill to its own rank, and delay it only while no other rank does so anyway.
+    They arrived at its rank during its own wait and prefill, and delay it only while no other rank does so anyway.
     """
     own = stolen.own
     busy, alone = rate * own.mean, unheld(rate, stolen)

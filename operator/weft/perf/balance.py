@@ -1,4 +1,4 @@
-"""Where as many are inside as come in while one stays: Little's law, solved for a stay that grows with the crowd."""
+"""Solvers for Little's law where the stay grows with the number of requests inside."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Found = TypeVar("Found")
 
 
 def balanced(wanted: Callable[[float], float], most: float) -> float:
-    """The crowd of which `wanted` is the crowd itself, above 0 and at most `most`. It grows slower than the crowd."""
+    """The fixed point of `wanted`, above 0 and at most `most`; `wanted` has to grow slower than its argument."""
     low, high = 0.0, most
     for _ in range(_HALVINGS):
         middle = (low + high) / 2.0
@@ -27,10 +27,10 @@ def balanced(wanted: Callable[[float], float], most: float) -> float:
 
 
 def agreed(of: Callable[[float], tuple[float, Found]], most: float) -> Found:
-    """What comes of the value that itself comes of: `of` tells both of any value up to `most`.
+    """The result of `of` at its fixed point; `of(value)` gives (next value, result) for any value up to `most`.
 
-    What comes of a value falls, if anything, as the value grows. So values that are too low and too high are told
-    apart, and a secant that leaves them is replaced by the middle.
+    The next value falls, if it changes at all, as the value grows. So values that are too low and too high bracket the
+    fixed point, and a secant that leaves the bracket is replaced by its middle.
     """
     low, high, tried, last = 0.0, most, most, (math.inf, math.inf)
     came, found = of(tried)
@@ -46,6 +46,6 @@ def agreed(of: Callable[[float], tuple[float, Found]], most: float) -> Found:
 
 
 def _secant(one: tuple[float, float], other: tuple[float, float]) -> float:
-    """Where a line through two points is 0; nowhere, where it is level."""
+    """The zero of the line through two points; infinite where the line is level."""
     (x, y), (last_x, last_y) = one, other
     return x - y * (x - last_x) / (y - last_y) if y != last_y else math.inf

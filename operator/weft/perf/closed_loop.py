@@ -1,10 +1,10 @@
 """What a benchmark at fixed concurrency measures: every user sends the next request when the last one is answered.
 
 Most published measurements are of this kind. TPOT is a decode step at the batch that memory allows, plus the prefills
-of the others, which steal steps: t_decode + (B-1)/OSL x t_prefill. B/OSL prompts come in a step, and share the next.
-TTFT is the prompt's own time, behind those of the users that ask at the same moment: lengths that differ little keep
-users in step with each other, so that a part of them does; up to eight, of equal lengths, come in one step after the
-other. Where more users come than have a seat, the rest waits for one: Little's law.
+of the others, which take time from it: t_decode + (B-1)/OSL x t_prefill. B/OSL prompts come in a step, and share the
+next. TTFT is the prompt's own time after those of the users that ask at the same moment: with lengths that differ
+little, users stay synchronised and part of them asks at once; up to eight, of equal lengths, come in consecutive steps.
+Users beyond the number of seats wait for one: Little's law.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from weft.perf.replica import ReplicaModel
     from weft.perf.work import Work
 
-_AT_ONCE_WHEN_EQUAL = 8.0  # users who still ask together when all lengths are equal
+_AT_ONCE_WHEN_EQUAL = 8.0  # users who still ask at the same time when all lengths are equal
 
 
 @dataclass(frozen=True, slots=True)
 class ClosedLoop:
     """Users of one replica. Lengths are mean tokens; `equal_lengths` if no request differs from another.
 
-    The engine looks at new requests `looks_every` so many decode steps.
+    The engine polls for new requests once in `looks_every` decode steps.
     """
 
     users: float
@@ -42,12 +42,12 @@ class ClosedLoop:
 
 @dataclass(frozen=True, slots=True)
 class ClosedLoopWork:
-    """All that the prediction needs, without any efficiency: users `running` of all `users`, on `ranks` ranks.
+    """All that the prediction needs but efficiency: `running` of all `users` hold a seat, on `ranks` ranks.
 
-    Of a prompt: `prefill` as they share steps on average, `alone` in steps of its own, which take `way` of that through
-    a pipeline. A pipeline works on so many prompts `beside` each other when they come as
-    they do, and on `stages` at most; `at_once` are those before one that come with it to the same stage. Ranks go in
-    lockstep, `together` of them with a prompt. Requests are looked at `looks_every` so many steps.
+    Work of a prompt: `prefill` at the average sharing of steps, `alone` in steps of its own, which take the fraction
+    `way` of their sum through a pipeline. A pipeline works on `beside` prompts at a time at this arrival pattern, and
+    on `stages` at most; `at_once` prompts come before one at the same time to the same stage. Ranks go in lockstep,
+    `together` of them with a prompt. The engine polls for requests every `looks_every` steps.
     """
 
     decode: Work
@@ -67,14 +67,14 @@ class ClosedLoopWork:
 
 @dataclass(frozen=True, slots=True)
 class Latencies:
-    """Seconds."""
+    """Mean TTFT and TPOT in seconds."""
 
     ttft: float
     tpot: float
 
 
 def closed_loop_work(replica: ReplicaModel, load: ClosedLoop) -> ClosedLoopWork:
-    """The work of both kinds of step at the batch that has seats."""
+    """The work of prefill and decode steps at the batch that has seats."""
     work, ranks = workshop(replica), float(replica.shape.data_parallel)
     stages = work.stages
     running = min(load.users, seats(replica, load.input_tokens, load.output_tokens))
@@ -101,7 +101,7 @@ def closed_loop_work(replica: ReplicaModel, load: ClosedLoop) -> ClosedLoopWork:
 
 
 def closed_loop_latencies(work: ClosedLoopWork, efficiency: Efficiency) -> Latencies:
-    """TTFT and TPOT; plain arithmetic, so that it works on many rows at once."""
+    """TTFT and TPOT; plain arithmetic, so that it also works on arrays of many rows."""
     step_parts = decode_seconds(work.decode, efficiency)
     step = sum(step_parts) + bubble_seconds(work.decode, step_parts, efficiency)
     parts, per_rank = prefill_seconds(work.prefill, efficiency), work.running / work.ranks

@@ -7,7 +7,7 @@ _COMBINE_BYTES = 2.0  # and back as BF16
 
 
 def ranks_hit(group: int, experts_per_token: int) -> float:
-    """Distinct ranks of an expert group that one token's experts are on: e (1 - (1 - 1/e)^k), for uniform routing."""
+    """Distinct ranks of an expert group that hold one token's experts: e (1 - (1 - 1/e)^k), for uniform routing."""
     return group * (1.0 - (1.0 - 1.0 / group) ** experts_per_token)
 
 

@@ -37,9 +37,9 @@ NO_GATHERS = Gathers(0.0, 0.0)
 
 
 class Gathering(NamedTuple):
-    """What all layers gather: collectives a step, and seconds per token.
+    """What all layers gather, as collectives per step and seconds per token, by kind of token.
 
-    A token decodes, came in an earlier step of its prompt, or is new.
+    `decode` is for tokens that decode, `earlier` for those of earlier steps of a prompt, `new` for those of this step.
     """
 
     decode: Gathers
@@ -47,7 +47,7 @@ class Gathering(NamedTuple):
     new: Gathers
 
     def of_prompt(self, new_tokens: float, cached_tokens: float, steps: float) -> Gathers:
-        """What a prompt in so many steps gathers: the n-th looks back at what is cached and at the n - 1 before it."""
+        """What a prompt gathers in so many steps: step n reads the cached tokens and those of the n - 1 before it."""
         looks = max(1.0, steps)
         earlier = looks * cached_tokens + (looks - 1.0) / 2.0 * new_tokens
         back = self.earlier if earlier > 0 else NO_GATHERS
@@ -59,7 +59,7 @@ NOTHING = Gathering(NO_GATHERS, NO_GATHERS, NO_GATHERS)
 
 
 def gathering(replica: ReplicaModel) -> Gathering:
-    """What a replica gathers; nothing where no context is shared."""
+    """What a replica gathers per step and token; `NOTHING` where no context is shared."""
     shape = replica.shape
     link = replica.accelerator.link_bandwidth(shape.domain_group_gpus)
     prompts = shape.prefill_context_parallel
@@ -77,7 +77,7 @@ def gathering(replica: ReplicaModel) -> Gathering:
 
 
 def _sharing(replica: ReplicaModel) -> list[tuple[GroupedAttention | LatentAttention, int, int]]:
-    """Mixers of which several GPUs share the KV, with the number of their layers and of these GPUs."""
+    """Mixers whose KV several GPUs share: (mixer, number of layers, number of GPUs that share)."""
     shape = replica.shape
     found = [
         (block.mixer, block.count, min(shape.decode_context_parallel, kv_copies(block.mixer, shape.tensor_parallel)))
@@ -88,7 +88,7 @@ def _sharing(replica: ReplicaModel) -> list[tuple[GroupedAttention | LatentAtten
 
 
 def _sent_bytes(mixer: GroupedAttention | LatentAttention, among: int, tensor: int) -> float:
-    """Received per decoding token and layer: queries and partial outputs of the others, and all sums."""
+    """Bytes received per decoding token and layer: queries and partial outputs of the other GPUs, and all sums."""
     if isinstance(mixer, LatentAttention):
         values = 2 * mixer.kv_rank + mixer.rope_dim  # queries as the latent sees them, and outputs before expansion
     else:
@@ -98,7 +98,7 @@ def _sent_bytes(mixer: GroupedAttention | LatentAttention, among: int, tensor: i
 
 
 def _kept_bytes(replica: ReplicaModel, among: int) -> float:
-    """What a token leaves on a GPU in all layers where so many share a context."""
+    """KV bytes of a token on one GPU, over all layers, where `among` GPUs share a context."""
     architecture, tensor = replica.architecture, replica.shape.tensor_parallel
     each = readings(architecture, tensor, replica.kv_precision.bytes_per_weight, among)
     return sum(reading.layers * (reading.token_bytes + reading.index_bytes) for reading in each)

@@ -1,4 +1,4 @@
-"""Groups larger than an NVLink domain and than a node: what they send passes NICs as well, and waits for them.
+"""Groups larger than an NVLink domain and a node: their traffic also crosses NICs, and waits for them.
 
 Plans never form such groups (`LeavesDomain`), but tables of measurements have them. The kernels that engines have for
 all-reduces end where the link does; beyond it NCCL's take over. Its tree of g GPUs in n nodes waits
@@ -23,12 +23,12 @@ _TREE_SECONDS, _LINK_SECONDS, _NETWORK_SECONDS = 6.8e-6, 0.6e-6, 5.0e-6
 
 
 def reach(accelerator: Accelerator) -> int:
-    """GPUs that talk to each other without a NIC: a domain, or a node of cards that PCIe joins."""
+    """GPUs that communicate without a NIC: a domain, or a node whose cards are joined by PCIe."""
     return max(accelerator.domain_gpus, accelerator.gpus_per_node)
 
 
 def across_domains(replica: ReplicaModel) -> ReplicaModel:
-    """The replica with the rates and waits of groups that its domain does not hold; itself where it holds them."""
+    """The replica with the rates and latencies of groups that leave its domain; unchanged where it holds them."""
     within = reach(replica.accelerator)
     if replica.shape.tensor_parallel > within:
         replica = _reducing_across(replica, within)
@@ -36,7 +36,7 @@ def across_domains(replica: ReplicaModel) -> ReplicaModel:
 
 
 def _reducing_across(replica: ReplicaModel, within: int) -> ReplicaModel:
-    """All-reduces by NCCL, whose wait has both ways in it."""
+    """The replica with all-reduces by NCCL, whose latency covers both directions."""
     accelerator, group = replica.accelerator, replica.shape.tensor_parallel
     nodes = math.ceil(group / within)
     hops = (group / nodes - 1.0) * _LINK_SECONDS + math.log2(nodes) * _NETWORK_SECONDS
@@ -46,7 +46,7 @@ def _reducing_across(replica: ReplicaModel, within: int) -> ReplicaModel:
 
 
 def _exchanging_across(replica: ReplicaModel, within: int) -> ReplicaModel:
-    """Dispatch and combine wait for the network, and take as long as the slower of link and NIC."""
+    """The replica whose dispatch and combine wait for the network, and take as long as the slower of link and NIC."""
     accelerator, efficiency = replica.accelerator, replica.efficiency
     beyond = 1.0 - within / replica.shape.domain_group_gpus
     by_nic = NETWORK_FRACTION * accelerator.network_bandwidth / (beyond * accelerator.scale_up_bandwidth)

@@ -1,8 +1,8 @@
-"""Prefill and decode on replicas of their own, at fixed concurrency: decode loses no step to prompts.
+"""Prefill and decode on separate replicas, at fixed concurrency: prompts take no time from decode.
 
-A user is with prefill, then with decode. While prefill keeps up, a prompt waits behind those that arrive with it. Once
-it does not, or decode has no seat, users pile up before it: as many decode as the rate of prefill sustains, and the
-others wait as Little's law says.
+A user is in prefill, then in decode. While prefill keeps up, a prompt waits behind those that arrive with it. Once it
+does not, or decode has no seat, users queue before it: as many decode as the rate of prefill sustains, and the others
+wait, by Little's law.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Half:
 def disaggregated_latencies(
     prefill: Half, decode: Half, users: float, input_tokens: float, output_tokens: float
 ) -> Latencies:
-    """TTFT and TPOT."""
+    """Mean TTFT and TPOT in seconds of so many `users`, at mean lengths in tokens."""
     server = prefill.count * prefill.replica.shape.data_parallel
     part = input_tokens / prefill.replica.efficiency.batched_tokens
     prompt, queued = (stepper(prefill.replica).prefill(input_tokens, 0.0, n).seconds for n in (math.ceil(part), part))

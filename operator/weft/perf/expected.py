@@ -1,9 +1,8 @@
-"""What the model expects of a measurement: latencies and throughput, with intervals that hold near four times in five.
+"""What the model predicts for a measurement: latencies and throughput, with intervals that hold about 80 % of the time.
 
 How far predictions are off (`efficiency.yaml`): narrowest where the architecture was measured on this generation of GPU
-with this engine and precision; else as for architectures that were left out of the fit; and wider where nobody measured
-the combination at all. Of releases that are newer than all that was measured of their engine the fast ends reach
-further.
+with this engine and precision; else as for architectures left out of the fit; and wider where nobody measured
+the combination at all. For releases newer than all that were measured of their engine, the fast ends reach further.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from weft.perf.measured import Measurement
 
 
-_MOST_USERS, _HALVINGS = 16_384.0, 24  # of a search for a concurrency, in its logarithm
+_MOST_USERS, _HALVINGS = 16_384.0, 24  # of a search for a concurrency, in logarithms
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +41,9 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """Seconds and output tokens per second of all replicas. None where a kind of measurement has no such number.
+    """Latencies in seconds, and output tokens per second of all replicas; None where this kind of measurement has none.
 
-    TPOT is None of answers of one token, too: none comes after the first.
+    TPOT is also None for answers of one token.
     """
 
     ttft: Estimate | None
@@ -53,7 +52,7 @@ class Expected:
 
 
 def expected(at: Measurement, catalog: Catalog) -> Expected:
-    """What a measurement will show. Raises `Invalid` (OutOfMemory) if the weights are larger than the devices."""
+    """What a measurement is predicted to show. Raises `Invalid` (OutOfMemory) if the weights exceed device memory."""
     _check_that_weights_fit(at)
     if at.copies > 1:
         return _of_all(_expected_of_one(_shared_out(at), catalog), at.copies)
@@ -61,12 +60,12 @@ def expected(at: Measurement, catalog: Catalog) -> Expected:
 
 
 def _shared_out(at: Measurement) -> Measurement:
-    """The load of one of several replicas."""
+    """The measurement of one replica, with its share of the load."""
     return replace(at, users=max(1.0, at.users / at.copies) if at.users else 0.0, rate=at.rate / at.copies, copies=1)
 
 
 def _of_all(one: Expected, copies: int) -> Expected:
-    """Latencies are those of one; what comes out adds up."""
+    """The prediction for all replicas: latencies of one, and the output rates added up."""
     rate = one.output_rate
     together = Estimate(rate.value * copies, rate.low * copies, rate.high * copies) if rate is not None else None
     return replace(one, output_rate=together)
@@ -95,7 +94,7 @@ def _expected_of_one(at: Measurement, catalog: Catalog) -> Expected:
 
 
 def _first_token(seconds: float, at: Measurement, spread: Spread) -> Estimate:
-    """Its interval is another one where prompts wait for each other above all."""
+    """TTFT with its interval, which is a different one where queueing of prompts dominates."""
     alone = _closed_loop_latencies(replace(at, users=1.0)).ttft
     if seconds >= CROWDED * alone:
         return _around(seconds, spread.crowded_ttft_below, spread.crowded_ttft)
@@ -103,14 +102,14 @@ def _first_token(seconds: float, at: Measurement, spread: Spread) -> Estimate:
 
 
 def _offered(estimate: Estimate, at: Measurement) -> Estimate:
-    """Of an open loop no more can come out than was asked for."""
+    """The output rate of an open loop, whose upper end is bounded by the offered rate."""
     return replace(estimate, high=min(estimate.high, max(estimate.value, at.rate * at.output_tokens)))
 
 
 def _served(at: Measurement) -> Served:
-    """Of a rate with a bound on the requests under way (`max-concurrency` of `vllm bench serve`) what binds first.
+    """What one replica serves; with both a rate and `max-concurrency` (`vllm bench serve`), whichever binds first.
 
-    The bound does where more would be under way without it, by Little's law: then users wait for each other.
+    The concurrency binds where, by Little's law, more requests would be in flight without it.
     """
     if at.kind is not Kind.OpenLoop:
         return _closed(at)
@@ -127,7 +126,7 @@ def _together_at_a_rate(at: Measurement) -> Served:
 
 
 def _apart_at_a_rate(at: Measurement) -> Served:
-    """Halves at the concurrency at which they answer as fast as requests come; more than that many only wait longer."""
+    """Halves of a split at the lowest concurrency that serves the rate; a higher one would only add waiting."""
     low, high = 1.0, _MOST_USERS
     if _closed(replace(at, users=high)).requests_per_second < at.rate:
         return _closed(replace(at, users=high))

@@ -1,7 +1,7 @@
 """How long the KV cache of a prompt takes from prefill to decode, and how many prompts a second that allows.
 
-Every GPU of a half sends or receives its own part of each prompt. What a GPU does at best bounds both sides: over TCP
-both copy.
+Every GPU of a half sends or receives its own part of each prompt. A GPU's best rate bounds both sides: over TCP both
+copy through the host.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _POSTED_SECONDS = 0.03  # posting, descriptors and polling of one transfer (NIXL
 
 
 def sent_bytes_per_second(prefill: ReplicaModel) -> float:
-    """What each GPU of prefill sends at best: over NVLink, or by its NIC, and through the host where that is TCP."""
+    """The highest rate at which each prefill GPU sends: over NVLink, by its NIC, or through the host with TCP."""
     if prefill.wire == "NVLink":
         return prefill.accelerator.scale_up_bandwidth * _NVLINK_FRACTION
     by_nic = prefill.accelerator.network_bandwidth * NETWORK_FRACTION
@@ -41,13 +41,13 @@ def _goes_through_the_host(half: ReplicaModel) -> bool:
 
 
 def handed_over_seconds(prefill: ReplicaModel, input_tokens: float) -> float:
-    """Seconds until a prompt's KV is with decode; every GPU of a group sends its own part."""
+    """Seconds until decode has a prompt's KV; every GPU of a group sends its own part."""
     sent = sequence_bytes_per_gpu(prefill, max(1.0, input_tokens))
     return _POSTED_SECONDS + sent / sent_bytes_per_second(prefill)
 
 
 class Alone(NamedTuple):
-    """Seconds of KV over lengths of prompts: mean, variance and percentiles."""
+    """Seconds that KV transfers take without contention, over prompt lengths: mean, variance and percentiles."""
 
     mean: float
     variance: float
@@ -56,14 +56,13 @@ class Alone(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """What carries KV to or from each GPU of one rank; prompts that are sent at once share it.
+    """The link that carries KV to or from each GPU of one rank; concurrent transfers share it.
 
-    `alone` is how long KV of a prompt takes over it with nobody beside it, in seconds, and `shared` its mean where
-    there are others. `limit` says what it is.
-
-    What it takes of prompts that come at random is longer by 1 / ((1 - b) (1 - b + a)), where a is the part of all time
-    that they would take each alone, and b that which they take together: processor sharing whose pace depends on how
-    many there are (Kelly, "Reversibility and Stochastic Networks", 1979). With one pace that is 1 / (1 - b).
+    `alone` is the time of a transfer without contention, in seconds, and `shared` its mean with others. `limit` names
+    the kind of network.
+    With random arrivals a transfer takes longer by 1 / ((1 - b) (1 - b + a)), where a is the link's utilisation if each
+    transfer ran alone, and b its utilisation at the shared rate: processor sharing whose rate depends on the number of
+    jobs (Kelly, "Reversibility and Stochastic Networks", 1979). With one rate for all that is 1 / (1 - b).
     """
 
     alone: Alone
@@ -75,7 +74,7 @@ class Link:
         return rate * self.shared
 
     def taken(self, rate: float) -> Waited:
-        """How long KV takes until it has come: posting, and its way beside others (processor sharing)."""
+        """How long a KV transfer takes: posting, and the transfer itself beside others (processor sharing)."""
         free = 1.0 - self.busy(rate)
         if free <= 0.0:
             return Waited(math.inf, 0.0, 0.0, self.alone.percentiles, _NOBODY)
@@ -90,10 +89,10 @@ NO_LINK = Link(Alone(0.0, 0.0, tuple((each, 0.0) for each in PERCENTILES)), 0.0,
 
 
 def link(half: ReplicaModel, inputs: Lengths, prefix_hit: float) -> Link:
-    """For prompts of such lengths, of which the part `prefix_hit` is expected in the cache.
+    """The link for prompts of such lengths, of which the fraction `prefix_hit` is expected in the decode cache.
 
-    Decode of SGLang keeps no prompts (`--disaggregation-decode-enable-radix-cache` is off): all of each is sent. What
-    it counts as found, prefill had found.
+    Decode of SGLang caches no prompts (`--disaggregation-decode-enable-radix-cache` is off): all of each is sent. The
+    hits that it counts are those of prefill.
     """
     finds = half.shape.engine is not EngineName.SGLang
     rate, sent = sent_bytes_per_second(half), 1.0 - prefix_hit if finds else 1.0

@@ -1,4 +1,4 @@
-"""A latency as a distribution: a part that every request has, and a log-normal one on top."""
+"""A latency as a distribution: a constant that every request has, plus a log-normal part."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _QUANTILES = {50: 0.0, 90: 1.2816, 95: 1.6449, 99: 2.3263}
 
 
 def quantile(percentile: int) -> float:
-    """Standard deviations above the mean at a percentile."""
+    """The standard normal quantile of a percentile: deviations above the mean."""
     return _QUANTILES[percentile]
 
 
@@ -29,9 +29,10 @@ class Latency:
     def at(self, percentile: int) -> float:
         """Seconds within which so many percent of the requests stay.
 
-        A tail is the longest of any log-normal latency of this mean and of at most this variance. One that varies more
-        than `_QUANTILES` has shorter percentiles again, since so much of its mean lies in ever rarer requests; but
-        whoever meets more variance, as by more load, is not answered sooner. The median does fall as variance grows.
+        A tail percentile is the longest of any log-normal latency of this mean and at most this variance. One that
+        varies more than `_QUANTILES` has shorter percentiles again, since so much of its mean lies in ever rarer
+        requests; but more variance, as from more load, never makes a request faster. The median does fall as variance
+        grows.
         """
         above = self.mean - self.least
         if above <= 0.0 or self.variance <= 0.0 or math.isinf(self.mean):
@@ -46,9 +47,9 @@ class Latency:
 @made_often
 @dataclass(frozen=True, slots=True)
 class Waited:
-    """A wait before something whose own percentiles are known: seconds that all have, and both parts.
+    """A wait followed by a service time whose percentiles are known, plus a constant: all in seconds.
 
-    Deviations of independent parts add up like their squares; a tail is at least that of a log-normal latency of the
+    Deviations of independent parts add up in squares; a tail is at least that of a log-normal latency of the
     same mean and variance.
     """
 
@@ -59,7 +60,7 @@ class Waited:
     wait: Latency
 
     def after(self, always: float, wait: Latency) -> Waited:
-        """The same, and before it what all have and another wait."""
+        """The same latency after another constant and another wait."""
         waits = Latency(self.wait.mean + wait.mean, self.wait.variance + wait.variance)
         return Waited(self.always + always, self.own_mean, self.own_variance, self.own, waits)
 
@@ -70,7 +71,7 @@ class Waited:
 
     @property
     def least(self) -> float:
-        """What even the luckiest request takes."""
+        """The constant part, which even the fastest request takes."""
         return self.always
 
     def at(self, percentile: int) -> float:

@@ -1,4 +1,4 @@
-"""Layouts of prefill and decode as notes of tables write them."""
+"""Layouts of prefill and decode replicas, read from the notes of measurement tables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _COUNT = "[1-9][0-9]{0,2}"
 # `P:D = 2 x (tp1 dp8 ep8) : 1 x (tp1 dp32 ep32)`; the columns of the row have the sizes of decode.
 _IN_FULL = re.compile(rf"P:D = ({_COUNT}) x \(tp({_COUNT}) dp({_COUNT}) ep({_COUNT})\) : ({_COUNT}) x")
-# `2P1D`: as many replicas of each, both of the sizes in the columns.
+# `2P1D`: the number of prefill and decode replicas, both of the sizes in the columns.
 _COUNTED = re.compile(rf"\b({_COUNT})\s?P[\s:+/]?({_COUNT})\s?D\b", re.IGNORECASE)
 # `prefill 1xTP8, decode 2xTP8`: sizes of prefill beside counts of both.
 _TOLD = re.compile(
@@ -27,7 +27,7 @@ _EXAMPLE = "P:D = 2 x (tp1 dp8 ep8) : 1 x (tp1 dp32 ep32)"
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Counts of both halves, and the sizes of a prefill replica."""
+    """Replica counts of both halves, and the parallel sizes of a prefill replica."""
 
     text: str
     prefills: int
@@ -37,7 +37,7 @@ class Layout:
     expert: int
 
     def prefill_shape(self, decode: Shape) -> Shape:
-        """A prefill replica beside those of decode."""
+        """The shape of a prefill replica, given that of a decode replica."""
         return replace(
             decode,
             tensor_parallel=self.tensor,
@@ -48,7 +48,7 @@ class Layout:
 
 
 def layout_of(note: str, decode: Shape) -> Layout | None:
-    """The layout that a note has; None where it has none. Raises `Invalid` for one that cannot be read."""
+    """The layout in a note; None where it has none. Raises `Invalid` for one that cannot be parsed."""
     if found := _IN_FULL.search(note):
         prefills, tensor, data, expert, decoders = map(int, found.groups())
         return Layout(found[0], prefills, decoders, tensor, data, expert)

@@ -32,9 +32,9 @@ _SCALINGS, _CLOSE = 8, 1e-3
 
 @dataclass(frozen=True)
 class Lengths:
-    """Tokens: their mean, the standard deviation of their logarithm (0: all are equal), and the longest there are.
+    """A distribution of tokens: mean, standard deviation of the logarithm (0: all are equal), and the longest.
 
-    `rare` are the part of far longer ones beside equal ones, and their tokens.
+    `rare` is (fraction, tokens) of far longer ones, beside which all others are equal.
     """
 
     mean: float
@@ -44,17 +44,17 @@ class Lengths:
 
     @cached_property
     def growth(self) -> float:
-        """E[X^2] / E[X]^2: how much longer than the mean what one happens upon is."""
+        """E[X^2] / E[X]^2: the token-weighted mean length over the mean length."""
         return self._mean_of(lambda tokens: tokens * tokens) / self.mean**2 if self.mean > 0 else 1.0
 
     @cached_property
     def shortness(self) -> float:
-        """E[X] E[1/X]: how much more a fixed delay weighs per token."""
+        """E[X] E[1/X]: the factor by which a fixed delay weighs more per token, averaged over requests."""
         return self.mean * self._mean_of(lambda tokens: 1.0 / tokens) if self.mean > 0 else 1.0
 
     @cached_property
     def median(self) -> float:
-        """Such that the mean is right, with what is cut off at the longest."""
+        """The median for which the mean is right although lengths are cut off at the longest."""
         median = self.mean / math.exp(self.deviation**2 / 2.0)
         for _ in range(_SCALINGS if self.longest < math.inf else 0):
             reached = sum(weight * tokens for weight, tokens in self._around(median))
@@ -72,7 +72,7 @@ class Lengths:
         return ((1.0, self.mean),) if self.deviation == 0.0 else tuple(self._around(self.median))
 
     def at(self, percentile: int) -> float:
-        """Tokens that so many percent stay within."""
+        """The length in tokens at a percentile."""
         if self.rare is not None:
             return self._usual if percentile <= 100.0 * (1.0 - self.rare[0]) else self.rare[1]
         if self.deviation == 0.0:
@@ -81,7 +81,7 @@ class Lengths:
 
     @property
     def _usual(self) -> float:
-        """What all but the rare ones have."""
+        """Tokens of all but the rare ones."""
         part, tokens = self.rare or (0.0, 0.0)
         return (self.mean - part * tokens) / (1.0 - part)
 
@@ -93,9 +93,9 @@ class Lengths:
 
 
 def lengths(mean: float, p95: float, longest: float = math.inf) -> Lengths:
-    """Through a mean and a 95th percentile, in tokens: ln(p95 / mean) = z s - s^2 / 2.
+    """Log-normal lengths with this mean and 95th percentile, in tokens: ln(p95 / mean) = z s - s^2 / 2.
 
-    No log-normal variable has a 95th percentile beyond 3.9 times its mean; such lengths get the widest one.
+    A log-normal 95th percentile is at most 3.9 times the mean; beyond that the widest distribution is used.
     """
     at_most = quantile(95)
     if mean <= 0 or p95 <= mean:
@@ -105,9 +105,9 @@ def lengths(mean: float, p95: float, longest: float = math.inf) -> Lengths:
 
 
 def with_rare_ones(mean: float, rare: tuple[float, float], longest: float) -> Lengths:
-    """Lengths of which a part is several times the mean; all others are as long as the mean then leaves them.
+    """Lengths of which a fraction is several times the mean; all others share the length that the mean leaves them.
 
-    `rare` is that part, and how many times the mean it is long.
+    `rare` is (fraction, multiple of the mean).
     """
     part, times = rare
     tokens = min(longest, times * mean)

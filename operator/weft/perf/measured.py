@@ -1,9 +1,9 @@
 """A measurement as a table row states it: which replica under which load. Columns as in published benchmark tables.
 
 `model, gpu, n_gpus, engine, engine_version, precision, kv_precision, tp, ep, pp, dp, isl, osl, concurrency,
-request_rate, note`; what a column leaves empty has the default of its kind. Names are resolved like a person writes
-them: any case, with or without the organisation, with a precision at the end of the model's name, with or without
-vendor, form factor and memory of the GPU. GPUs that are several times those of one replica are several replicas.
+request_rate, note`; an empty column has the default of its kind. Names are resolved as people write them: any case,
+with or without the organisation, with a precision at the end of the model's name, with or without vendor, form factor
+and memory of the GPU. A multiple of one replica's GPUs means several replicas.
 """
 
 from __future__ import annotations
@@ -85,9 +85,9 @@ class Kind(StrEnum):
 class Measurement:
     """A replica and its load. `users` of a closed loop, `rate` (requests/s) of an open one; lengths are mean tokens.
 
-    An open loop with `users` never has more requests under way: the others wait outside, unmeasured.
-    `release` is the engine's version, or `YYYY-MM` of the measurement where only that is written. Where prefill has
-    replicas of its own they are `prefill`, and `replica` is one of `decoders`. Else `copies` of it share the load.
+    In an open loop `users` bounds the requests in flight: the others wait outside, unmeasured.
+    `release` is the engine's version, or `YYYY-MM` of the measurement where only that is known. Where prefill has
+    separate replicas they are `prefill`, and `replica` is one of `decoders`. Else `copies` of it share the load.
     """
 
     replica: ReplicaModel
@@ -145,7 +145,7 @@ def measurement(row: Mapping[str, str], catalog: Catalog) -> Measurement:
 
 
 def impossible_number(row: Mapping[str, str]) -> str | None:
-    """The first number of a row that is none, or that no measurement could have; what is empty is not looked at."""
+    """The message about a row's first number that is invalid or out of range, or None; empty columns are skipped."""
     readers = {"isl": _tokens, "osl": _tokens, "tp": _size, "pp": _size, "dp": _size, "ep": _size}
     given = [name for name in readers if (row.get(name) or "").strip()]
     try:
@@ -159,7 +159,7 @@ def impossible_number(row: Mapping[str, str]) -> str | None:
 
 
 def _shape(row: Mapping[str, str], architecture: Architecture, plain: Shape) -> Shape:
-    """The sizes of a row; without any, all GPUs are one tensor group. A size that divides nothing is refused."""
+    """The shape of a row; without sizes, all GPUs are one tensor group. Raises `Invalid` if sizes do not divide."""
     stated = any((row.get(column) or "").strip() for column in ("tp", "pp", "dp"))
     tensor, data = _size(row, "tp") if stated else _size(row, "n_gpus"), _size(row, "dp")
     if _has_ranks_inside(row, tensor, data):
@@ -178,19 +178,19 @@ def _shape(row: Mapping[str, str], architecture: Architecture, plain: Shape) -> 
 
 
 def _has_ranks_inside(row: Mapping[str, str], tensor: int, data: int) -> bool:
-    """Whether tp is that of all ranks together, as SGLang counts attention-DP: `tp8 dp8` on eight GPUs."""
+    """Whether `tp` spans all data-parallel ranks, as SGLang counts attention-DP: `tp8 dp8` on eight GPUs."""
     gpus = _number(row, "n_gpus")
     return data > 1 and tensor % data == 0 and gpus == tensor * _size(row, "pp")
 
 
 def _copies(row: Mapping[str, str], shape: Shape) -> int:
-    """Replicas that the GPUs of the row make."""
+    """Number of replicas that the row's GPUs hold."""
     gpus = _number(row, "n_gpus")
     return max(1, int(gpus) // shape.gpus) if gpus is not None and gpus % shape.gpus == 0 else 1
 
 
 def _prefill(decode: ReplicaModel, layout: Layout) -> Half:
-    """The other half of a layout."""
+    """The prefill half of a layout."""
     shape = layout.prefill_shape(decode.shape)
     if (wrong := _contradiction(shape, decode.architecture)) is not None:
         size, allowed = wrong
@@ -199,7 +199,7 @@ def _prefill(decode: ReplicaModel, layout: Layout) -> Half:
 
 
 def _contradiction(shape: Shape, architecture: Architecture) -> tuple[str, str] | None:
-    """A size that cannot be, and what is allowed; experts are spread over tensor groups times data-parallel ranks."""
+    """(column, what is allowed) for a size that is invalid, or None; experts spread over tensor groups x DP ranks."""
     group, experts = shape.tensor_parallel * shape.data_parallel, architecture.experts
     if architecture.heads % shape.tensor_parallel:
         return "tp", f"a divisor of {architecture.heads} attention heads"
@@ -250,7 +250,7 @@ def _engine(row: Mapping[str, str]) -> EngineName:
 
 
 def _precision(row: Mapping[str, str], architecture: Architecture) -> Precision:
-    """As stated, else as the model's name ends, else the checkpoint's own.
+    """The precision as stated, else from the end of the model's name, else the checkpoint's own.
 
     Checkpoints in MXFP4 keep it, whatever the rest computes in; FP16 counts as BF16, FP4 as NVFP4.
     """
@@ -266,7 +266,7 @@ def _precision(row: Mapping[str, str], architecture: Architecture) -> Precision:
 
 
 def _kv_precision(row: Mapping[str, str], precision: Precision, engine: EngineName, generation: str) -> Precision:
-    """Not stated: quantised checkpoints come with 8-bit KV scales, which all but SGLang use unless told otherwise.
+    """The KV precision as stated; else 8 bits for quantised checkpoints, which have KV scales that all but SGLang use.
 
     Checkpoints in MXFP4 have none, but the recipes of engines for Blackwell (vLLM's of gpt-oss) ask for 8 bits there.
     """
@@ -281,7 +281,7 @@ def _kv_precision(row: Mapping[str, str], precision: Precision, engine: EngineNa
 
 
 def _release(row: Mapping[str, str]) -> str | None:
-    """The engine's version, or `YYYY-MM` of the measurement."""
+    """The engine's version, else `YYYY-MM` of the measurement, else None."""
     version = (row.get("engine_version") or "").strip()
     if version:
         return version

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from weft.domain.model import Architecture
     from weft.perf.replica import ReplicaModel
 
-# Of the hidden state that live at once in a forward pass: residual, norm, queries, keys, values, output.
+# Copies of the hidden state alive at once in a forward pass: residual, norm, queries, keys, values, output.
 _ACTIVATION_COPIES = 6
 
 
@@ -37,7 +37,7 @@ class Footprint:
 
     @property
     def room_bytes(self) -> float:
-        """What the KV cache gets."""
+        """Bytes left for the KV cache; negative if the weights do not fit."""
         return self.usable_bytes - self.reserve_bytes - self.weight_bytes
 
 
@@ -51,21 +51,21 @@ class WeightBytes:
 
 
 def bytes_outside_experts(architecture: Architecture, precision: Precision) -> float:
-    """Attention and shared parts keep 16 bits where only experts are converted: MXFP4, and 4 bits of latent models."""
+    """Bytes per weight of attention and shared parts: 16 bits where only experts are quantised (MXFP4, 4-bit MLA)."""
     four_bits = precision.bytes_per_weight < Precision.FP8.bytes_per_weight
     only_experts = precision is Precision.MXFP4 or (architecture.is_latent and four_bits)
     return Precision.BF16.bytes_per_weight if only_experts else precision.bytes_per_weight
 
 
 def bytes_of_embeddings(precision: Precision) -> float:
-    """Embeddings and LM head keep 16 bits in every quantised checkpoint."""
+    """Bytes per weight of embeddings and LM head, which keep 16 bits in every quantised checkpoint."""
     return max(Precision.BF16.bytes_per_weight, precision.bytes_per_weight)
 
 
 def linear_parameters_per_gpu(replica: ReplicaModel) -> float:
-    """Parameters that every token meets: attention, dense blocks, shared experts, routers; all layers, on one GPU.
+    """Parameters that every token uses: attention, dense blocks, shared experts, routers; all layers, on one GPU.
 
-    A KV head is copied to GPUs that outnumber the KV heads.
+    KV heads are replicated on GPUs that outnumber them.
     """
     architecture, tensor = replica.architecture, replica.shape.tensor_parallel
     total = 0.0
@@ -93,7 +93,7 @@ def layer_weights(replica: ReplicaModel) -> WeightBytes:
 
 
 def expert_split(replica: ReplicaModel) -> int:
-    """Over how many GPUs the routed experts of a layer are spread, whole (expert parallel) or cut (tensor parallel)."""
+    """The number of GPUs over which a layer's routed experts are spread, whole (EP) or sliced (TP)."""
     return replica.shape.domain_group_gpus
 
 
@@ -117,7 +117,7 @@ def footprint(replica: ReplicaModel) -> Footprint:
     if replica.speculation is not None:
         logits *= replica.speculation.verified
     weights = weight_bytes_per_gpu(replica) + _draft_bytes_per_gpu(replica)
-    untouchable = weights if efficiency.fraction_of_free else 0.0  # which the fraction is not taken of
+    untouchable = weights if efficiency.fraction_of_free else 0.0  # the fraction applies to the rest alone
     return Footprint(
         weight_bytes=weights,
         reserve_bytes=efficiency.reserve_bytes + activations + logits,
@@ -126,7 +126,7 @@ def footprint(replica: ReplicaModel) -> Footprint:
 
 
 def _draft_bytes_per_gpu(replica: ReplicaModel) -> float:
-    """Weights of what drafts; the embeddings and the head too, if they are its own."""
+    """Weight bytes of the draft model per GPU; with embeddings and head if they are its own."""
     speculation, draft = replica.speculation, draft_replica(replica)
     if speculation is None or speculation.draft is None or draft is None:
         return 0.0
@@ -137,13 +137,13 @@ def _draft_bytes_per_gpu(replica: ReplicaModel) -> float:
 
 
 def kv_bytes_per_token(architecture: Architecture, kv_precision: Precision = Precision.BF16) -> float:
-    """KV that one more token adds while it is inside every window, all layers, one copy."""
+    """KV bytes that one more token adds while it is inside every window, over all layers, in one copy."""
     each = readings(architecture, 1, kv_precision.bytes_per_weight)
     return sum(reading.layers * (reading.token_bytes + reading.index_bytes) for reading in each)
 
 
 def sequence_bytes_per_gpu(replica: ReplicaModel, context_tokens: float) -> float:
-    """KV and states of one sequence on one GPU, with the layers of its pipeline stage and of what drafts."""
+    """Bytes of KV and states of one sequence on one GPU, for the layers of its pipeline stage and of the draft."""
     shape, kv_bytes = replica.shape, replica.kv_precision.bytes_per_weight
     each = readings(replica.architecture, shape.tensor_parallel, kv_bytes, shape.decode_context_parallel)
     own = sum(reading.kept_bytes(context_tokens) for reading in each) / shape.pipeline_parallel

@@ -1,4 +1,4 @@
-"""Targets that a replica misses, by how much, and what of it is late."""
+"""Targets that a replica misses, by how much, and which part of the latency is to blame."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class Miss:
     """A target that cannot be met at any rate: `predicted_seconds` is what an idle replica would reach.
 
-    Until its KV is there, a prompt may take the part `share` of the target.
+    For KV transfers, `share` is the fraction of the target that may pass until the KV has arrived.
     """
 
     metric: str
@@ -26,12 +26,12 @@ class Miss:
 
     @property
     def of(self) -> str:
-        """What is late: KV between halves has only a part of a target for first tokens."""
+        """What is late: the metric itself, or `KV` where the transfer exceeds its share of the target."""
         return self.metric if self.share == 1.0 else "KV"
 
     @property
     def overshoot(self) -> float:
-        """Predicted over what may be taken, above 1."""
+        """Predicted latency over the allowed one, above 1."""
         return self.reachable_seconds / self.target_seconds
 
     @property
@@ -51,7 +51,7 @@ class Miss:
 def missed(
     metric: str, targets: tuple[tuple[int, float], ...], predicted: Callable[[int], float], share: float = 1.0
 ) -> Iterator[Miss]:
-    """Targets that are exceeded by what is predicted at their percentile, or the `share` of them that may be taken."""
+    """Yield the targets of which the prediction at their percentile exceeds the allowed `share`."""
     for percentile, target in targets:
         if (reached := predicted(percentile)) > target * share:
             yield Miss(metric, percentile, target, reached, share)

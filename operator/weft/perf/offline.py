@@ -1,8 +1,9 @@
-"""What a replica gives when all requests are queued at once: the most tokens a second, at whatever latency.
+"""Throughput of a replica when all requests are queued at once: the most tokens a second, at any latency.
 
 The batch is what memory or the engine admits. By Little's law B sequences finish B / (OSL x t_decode + B x t_prefill)
-requests a second, since every prompt takes its part of all sequences' time. Who starts together ends together: prompts
-come in waves as large as the batch, which fill all steps and all stages of a pipeline, once the first is through.
+requests a second, since every prompt takes its share of all sequences' time. Requests that start together end together:
+prompts come in waves as large as the batch, which fill all steps and all stages of a pipeline, once the first is
+through.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ class Throughput:
 def offline_throughput(
     replica: ReplicaModel, input_tokens: float, output_tokens: float, most_users: float | None = None
 ) -> Throughput:
-    """What all seats give, at whatever ages of the requests; or `most_users` requests, admitted and started together.
+    """Throughput with all seats taken by requests of mixed ages; or of `most_users` requests started together.
 
-    Who queues so many has told the engine to admit them, be they more than its default.
+    The engine is taken to be configured to admit that many, even beyond its default.
     """
     steps = stepper(replica)
     if most_users is None:

@@ -1,8 +1,8 @@
-"""Requests that come at random at a given rate: the batch in which they leave as fast as they come.
+"""Requests that arrive at random at a given rate: the batch at which departures equal arrivals.
 
-A rate above what the replica gives has no steady state: then what it does when full is told, and the wait of the first
-minute. One so little below that a minute's requests are as many as capacity by chance has one that takes hours to build
-up: a minute of it is no worse than a minute above, so it is told as the highest rate that can be told from capacity.
+A rate above capacity has no steady state: then the latencies of a full replica are reported, plus the wait of the first
+minute. A rate so little below capacity that a minute's requests may reach it by chance has a steady state that takes
+hours to build up: it is reported as the highest rate that can be told from capacity within a minute.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ if TYPE_CHECKING:
     from weft.perf.service import Point, Service
 
 _OBSERVED_SECONDS = 60.0
-_NEARLY_ALL = 0.99  # of the time, that prompts may fill
-_HARDLY_ANY, _HALVINGS = 1e-6, 24  # sequences, of a search in logarithms
-_LEAST_TOLD = 0.5  # of the capacity, where hardly a request comes in that time
+_NEARLY_ALL = 0.99  # of the time: the most that prompts may fill
+_HARDLY_ANY, _HALVINGS = 1e-6, 24  # smallest batch in sequences, and steps of a search in logarithms
+_LEAST_TOLD = 0.5  # of the capacity: the lowest rate treated so, where hardly a request comes in that time
 
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """Mean latencies, and the requests that are answered in a second: those that come, or as many as can be."""
+    """Mean latencies, and requests answered per second: those that arrive, or as many as the replica can serve."""
 
     latencies: Latencies
     requests_per_second: float
 
 
 def open_loop(replica: ReplicaModel, rate: float, input_tokens: float, output_tokens: float) -> Served:
-    """What one replica does of `rate` requests a second, all of which have these lengths."""
+    """What one replica serves of `rate` requests a second, all of which have these lengths in tokens."""
     workload = Workload(rate, input_tokens, output_tokens, input_tokens, output_tokens)
     serves = _with_a_seat(service(replica, workload, Role.Aggregated))
     full = _fullest(serves)
@@ -48,12 +48,12 @@ def open_loop(replica: ReplicaModel, rate: float, input_tokens: float, output_to
 
 
 def _with_a_seat(serves: Service) -> Service:
-    """At least one per rank, whatever its memory is thought to be: as in a closed loop."""
+    """The service with at least one seat per rank, whatever the memory estimate says, as in a closed loop."""
     return replace(serves, seats=max(serves.seats, serves.steps.replica.shape.data_parallel))
 
 
 def _fullest(serves: Service) -> Point:
-    """With every seat taken, or as many as are while prompts leave some time: beyond, first tokens wait for ever."""
+    """The point with every seat taken, or as many as leave prompts some time: beyond, TTFT grows without bound."""
     full = serves.at_batch(float(serves.seats))
     if full.utilisation < _NEARLY_ALL:
         return full
@@ -65,11 +65,11 @@ def _fullest(serves: Service) -> Point:
 
 
 def _at(serves: Service, rate: float, full: Point) -> Point:
-    """At a rate, or full."""
+    """The point at a rate, or the full one where the replica cannot keep up."""
     found = serves.at_rate(rate) if rate < full.rate else None
     return full if found is None or found.utilisation >= 1.0 else found
 
 
 def _told_from_capacity(capacity: float) -> float:
-    """The part of it beyond which chance alone makes as many requests in a minute: n come, give or take sqrt(n)."""
+    """The fraction of capacity above which chance alone makes as many requests in a minute: n +- sqrt(n) arrive."""
     return max(_LEAST_TOLD, 1.0 - 1.0 / math.sqrt(capacity * _OBSERVED_SECONDS))

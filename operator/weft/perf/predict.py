@@ -1,9 +1,9 @@
-"""What one replica of a shape does under a workload, and how many requests a second it can take within an SLO.
+"""What one replica of a shape does under a workload, and how many requests a second it can serve within an SLO.
 
 Capacity is the highest rate at which every percentile target holds (`service` has the latencies). The batch never takes
-more than four fifths of the KV memory, or of the sequences that the engine admits: the rest is for the swings of random
-arrivals. Prompts fill at most 95 % of the time under a TTFT target, and 80 % without one. So much may KV fill of the
-links between halves, and its wait and way take at most half of a TTFT target.
+more than four fifths of the KV memory, or of the sequences that the engine admits: the rest is for the fluctuations of
+random arrivals. Prompts fill at most 95 % of the time under a TTFT target, and 80 % without one. The same bounds hold
+for KV on the links between halves, whose waiting and transfer take at most half of a TTFT target.
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ if TYPE_CHECKING:
 _USED_OF_SEATS = 0.8
 _USED_WITHOUT_TARGET = 0.8
 _USED_AT_MOST = 0.95
-_OF_FIRST_TOKENS = 0.5  # for KV between halves
-_IDLE = 1e-3  # sequences: nobody waits for anybody
+_OF_FIRST_TOKENS = 0.5  # the share of the TTFT target for KV transfers
+_IDLE = 1e-3  # sequences: a load without queueing
 _ROUNDING = 1.0 + 1e-9
 _MOST_ROUNDS, _CLOSE, _NEAR = 40, 1.002, 2e-3  # of the search: it finds the load, or the target, to 0.2 %
-_OVERWHELMING = 1e3  # strains beyond are alike
+_OVERWHELMING = 1e3  # strains beyond this are treated alike
 _NUDGE, _HALVINGS = 1.1, 8
 _KNEE_STEPS, _LEAST_LOAD = 24, 1e-4
-_LEAST_OF_LIKELY = 0.5  # of the capacity without any doubt, which a guessed one leaves
+_LEAST_OF_LIKELY = 0.5  # of the capacity without an error bar: the least that a guessed one leaves
 
 
 @made_often
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """Factors by which latencies may turn out longer than predicted: targets must hold even then.
+    """The error bar: factors by which latencies may exceed their prediction; targets must hold even then.
 
-    One that is `guessed` is of models like this; nobody has measured this very replica. It never takes more than half
-    of what is likely to be served: whoever is told twice as many replicas as are likely to do has paid enough for it.
+    A `guessed` one comes from similar models; nobody has measured this very replica. It never takes more than half of
+    the likely capacity: paying for twice as many replicas as are likely to do is enough.
     """
 
     ttft: float = 1.0
@@ -63,7 +63,7 @@ NO_DOUBT = Doubt()
 
 @dataclass(frozen=True, slots=True)
 class Assessment:
-    """A prediction, and the targets that stand in the way when its capacity is 0."""
+    """A prediction, and the missed targets where its capacity is 0."""
 
     prediction: Prediction
     misses: tuple[Miss, ...] = ()
@@ -72,7 +72,7 @@ class Assessment:
 @made_often
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked of a replica: a workload in a role, within targets that hold in spite of doubt."""
+    """What a replica is asked to do: a workload in a role, within targets that hold in spite of the error bar."""
 
     workload: Workload
     slo: Slo
@@ -81,22 +81,22 @@ class Question:
 
 
 def predict(replica: ReplicaModel, workload: Workload, slo: Slo, role: Role) -> Prediction:
-    """What one replica does at the highest rate within the SLO; `capacity` is 0 if even idle it misses a target."""
+    """The prediction at the highest rate within the SLO; `capacity` is 0 if even an idle replica misses a target."""
     return assess(replica, Question(workload, slo, role)).prediction
 
 
 def assess(replica: ReplicaModel, question: Question) -> Assessment:
     """The prediction with the targets that are missed even when the replica is idle.
 
-    Targets count where the role works: TTFT in Aggregated and Prefill, TPOT in Aggregated and Decode. What is demanded
-    does not matter, so that pools that differ in nothing else share the answer.
+    Targets count where the role works: TTFT in Aggregated and Prefill, TPOT in Aggregated and Decode. The workload's
+    rate is ignored, so that pools that differ in nothing else share the answer.
     """
     return _assessed(replica, changed(question, workload=at_any_rate(question.workload)))
 
 
 @functools.lru_cache(maxsize=4096)
 def _assessed(replica: ReplicaModel, question: Question) -> Assessment:
-    """Without what it was worked out from: a server with every step that the search has timed is a hundred times it."""
+    """The cached assessment alone, as the solver's state, with every step timed, takes a hundred times the memory."""
     return _solved(replica, question).assessment
 
 
@@ -126,7 +126,7 @@ def _solved(replica: ReplicaModel, question: Question) -> _Solved:
 
 
 def _at_least_half_as_likely(trial: _Trial, doubted: Point) -> Point:
-    """The busiest point in spite of doubt, or where that is more, at half of what is likely."""
+    """The busiest point with the error bar, or where that is more, at half of the likely capacity."""
     likely = trial.without_doubt()
     if not _serves_twice(likely, doubted):
         return doubted
@@ -135,7 +135,7 @@ def _at_least_half_as_likely(trial: _Trial, doubted: Point) -> Point:
 
 
 def _serves_twice(trial: _Trial, point: Point) -> bool:
-    """Whether twice the rate of a point holds: rates grow ever slower with loads, so a straight line stays below."""
+    """Whether a trial holds at twice a point's rate: rates are concave in load, so a line is below them."""
     load, rate = trial.load_of(point), point.rate / _LEAST_OF_LIKELY
     while point.rate * _CLOSE < rate:
         load *= rate / point.rate
@@ -148,7 +148,7 @@ def _serves_twice(trial: _Trial, point: Point) -> bool:
 
 
 def half_as_likely(replica: ReplicaModel, question: Question) -> float:
-    """Requests a second that a guessed doubt leaves in any case; 0 where the doubt is measured, or none are likely."""
+    """Requests a second that a guessed error bar leaves at least; 0 where it is measured, or none are likely."""
     if not question.doubt.guessed:
         return 0.0
     likely = replace(question, workload=at_any_rate(question.workload), doubt=NO_DOUBT)
@@ -157,11 +157,11 @@ def half_as_likely(replica: ReplicaModel, question: Question) -> float:
 
 @functools.lru_cache(maxsize=4096)
 def worthwhile(replica: ReplicaModel, question: Question, least: float, busy: float) -> float:
-    """Requests a second within the SLO, or more where serving fewer would hardly bring a request in time.
+    """Requests a second within the SLO, or more where serving fewer would hardly improve latency.
 
-    It has to shorten the latency by `least`, d log(latency) / d log(rate), and prompts have to fill the part `busy` of
-    all time: who waits in an idler replica waits for a long prompt, not for want of replicas. Each metric is looked at
-    for itself; 0 without room.
+    A lower rate has to improve latency by `least`, d log(latency) / d log(rate), and prompts have to fill the fraction
+    `busy` of the time: in a replica less busy, requests wait for a long prompt, not for want of replicas. Each metric
+    is considered on its own; 0 without room.
     """
     slo, asked = question.slo, replace(question, workload=at_any_rate(question.workload))
     apart = (replace(asked, slo=Slo(ttft=slo.ttft)), replace(asked, slo=Slo(tpot=slo.tpot)))
@@ -169,7 +169,7 @@ def worthwhile(replica: ReplicaModel, question: Question, least: float, busy: fl
 
 
 def _least_that_helps(solved: _Solved, least: float, busy: float) -> float:
-    """The highest rate within the SLO, or where that is higher, the lowest at which a lower one would help."""
+    """The highest rate within the SLO, or where that is higher, the lowest one that reducing would help."""
     trial, point = solved.trial, solved.point
     if trial.serves.seats == 0 or trial.fewer_would_help(point, least, busy):
         return solved.assessment.prediction.capacity
@@ -188,10 +188,11 @@ def at_rate(replica: ReplicaModel, workload: Workload, role: Role) -> tuple[Perc
 
 
 def at_engine(replica: ReplicaModel, workload: Workload, role: Role) -> tuple[Percentiles, Percentiles] | None:
-    """The same as the engine itself counts it: what comes after its first token is no time of its own.
+    """TTFT and TPOT as the engine itself counts them, without what follows the first token.
 
-    An engine that only prefills has answered before the KV is handed over; its metrics know nothing of that. Nor is the
-    time of a link in it: what came over one has come, however little of it the link is believed to carry.
+    An engine that only prefills has answered before the KV is handed over, so its metrics do not include that. Nor do
+    they include the time of a link: the requests measured did get through, however little the link is believed to
+    carry.
     """
     return _over_any_link(replace(service(replica, workload, role), handover_seconds=0.0), workload)
 
@@ -199,7 +200,7 @@ def at_engine(replica: ReplicaModel, workload: Workload, role: Role) -> tuple[Pe
 def at_engine_after_handover(
     replica: ReplicaModel, workload: Workload, role: Role
 ) -> tuple[Percentiles, Percentiles] | None:
-    """The same of an engine that, where it only prefills, answers once the KV is handed over."""
+    """TTFT and TPOT as counted by an engine that, where it only prefills, answers once the KV is handed over."""
     return _over_any_link(service(replica, workload, role), workload)
 
 
@@ -209,7 +210,7 @@ def _over_any_link(server: Service, workload: Workload) -> tuple[Percentiles, Pe
 
 
 def knee(replica: ReplicaModel, workload: Workload, role: Role) -> float:
-    """Requests a second beyond which latency grows faster than throughput: the most of rate / latency (Kleinrock)."""
+    """Requests a second beyond which latency grows faster than throughput: the highest rate / latency (Kleinrock)."""
     trial = service(replica, workload, role)
     tokens = max(1.0, workload.output_tokens)
 
@@ -222,7 +223,7 @@ def knee(replica: ReplicaModel, workload: Workload, role: Role) -> float:
 
 
 def _loaded(server: Service, load: float) -> Point:
-    """At a part of all seats, or of all time where nothing decodes."""
+    """The point at this fraction of all seats, or of the time where nothing decodes."""
     if not server.decodes:
         return server.at_utilisation(load)
     return server.at_batch(load * max(1.0, float(server.seats)))
@@ -230,7 +231,7 @@ def _loaded(server: Service, load: float) -> Point:
 
 @dataclass(frozen=True, slots=True)
 class _Trial:
-    """A server and what is asked of it; loads are fractions of the largest one that it is ever given."""
+    """A server and the question about it; loads are fractions of the largest one that it is ever given."""
 
     serves: Service
     question: Question
@@ -240,27 +241,27 @@ class _Trial:
         return _loaded(self.serves, load * most)
 
     def without_doubt(self) -> _Trial:
-        """The same server and targets, where everything is as predicted."""
+        """The same server and targets without the error bar."""
         asked = self.question
         return _Trial(self.serves, Question(asked.workload, asked.slo, asked.role))
 
     def load_of(self, point: Point) -> float:
-        """The load that a point is at."""
+        """The load of a point, as a fraction of the largest."""
         if self.serves.decodes:
             return point.batch / (_USED_OF_SEATS * max(1.0, float(self.serves.seats)))
         return point.utilisation / self._most_utilised()
 
     def fewer_would_help(self, point: Point, least: float, busy: float) -> bool:
-        """Whether a lower rate would shorten the worst latency by so much, in a replica that prompts keep so busy.
+        """Whether a lower rate would improve the worst latency by `least`, in a replica that is at least so `busy`.
 
-        Or its links: behind those, too, one waits for others.
+        Busy are prompts or the links for KV, as requests queue for either.
         """
         waits_for_prompts = self.serves.prefills and bool(self.question.slo.ttft)
         is_busy = max(point.utilisation, point.sending) >= busy
         return (not waits_for_prompts or is_busy) and self.help_beyond(point) >= least
 
     def help_beyond(self, point: Point) -> float:
-        """How much faster the worst latency grows than the rate: d log(latency) / d log(rate)."""
+        """The elasticity of the worst latency: d log(latency) / d log(rate)."""
         more = self.at(self.load_of(point) * _NUDGE)
         now, then = self.strain(point)[0], self.strain(more)[0]
         if not (0.0 < now < math.inf and then < math.inf and more.rate > point.rate > 0.0):
@@ -269,11 +270,11 @@ class _Trial:
 
     @property
     def idle(self) -> float:
-        """A load at which nobody waits for anybody."""
+        """A load without queueing."""
         return _IDLE / max(10.0, _USED_OF_SEATS * self.serves.seats)
 
     def misses(self, point: Point) -> Iterator[Miss]:
-        """Targets that do not hold at a point."""
+        """Yield the targets that do not hold at a point."""
         slo, doubt = self.question.slo, self.question.doubt
         if self.serves.prefills:
             yield from missed("TTFT", slo.ttft, lambda percentile: point.ttft.at(percentile) * doubt.ttft)
@@ -283,7 +284,7 @@ class _Trial:
             yield from missed("TPOT", slo.tpot, lambda percentile: point.tpot.at(percentile) * doubt.tpot)
 
     def strain(self, point: Point) -> tuple[float, str]:
-        """The worst of what may be at most 1: latencies over their targets, and the time that prompts may fill."""
+        """The largest ratio of those that may be at most 1, and its metric: latency to target, utilisation to bound."""
         slo, doubt = self.question.slo, self.question.doubt
         most = self._most_utilised()
         strains = [(point.utilisation / most, "TTFT"), (point.sending / most, "KV")]
@@ -297,7 +298,7 @@ class _Trial:
         return max(strains, key=lambda each: each[0])
 
     def limit_when_full(self, point: Point) -> Limit:
-        """What binds a replica that runs at its largest load within all targets."""
+        """What limits a replica that runs at its largest load within all targets."""
         if not self.serves.decodes:
             return point.prefill.limit
         replica = self.serves.steps.replica
@@ -309,7 +310,7 @@ class _Trial:
 
 
 def _busiest(trial: _Trial, idle: Point) -> tuple[Point, Limit]:
-    """The highest load that holds and what forbids more."""
+    """The busiest point within all bounds, and what limits it."""
     full = trial.at(1.0)
     strain, obstacle = trial.strain(full)
     if strain <= _ROUNDING:
@@ -333,18 +334,18 @@ def _busiest(trial: _Trial, idle: Point) -> tuple[Point, Limit]:
 
 
 def _between(low: tuple[float, float], high: tuple[float, float]) -> float:
-    """Where a straight line through two points is 0: false position; an end that stays twice counts half (Illinois)."""
+    """The zero of the line through two points: false position; an end that stays twice counts half (Illinois)."""
     part = low[1] / (low[1] - high[1]) if low[1] > high[1] else 0.5
     return low[0] + (high[0] - low[0]) * min(0.95, max(0.02, part))
 
 
 def _slack(strain: float) -> float:
-    """How far a strain is from 1: above 0 while there is room; hardly steeper where latencies explode."""
+    """How far a strain is from 1: positive while there is room; logarithmic beyond, where latencies explode."""
     return 1.0 - strain if strain < 1.0 else -math.log(min(_OVERWHELMING, strain))
 
 
 def _limit(trial: _Trial, point: Point, metric: str) -> Limit:
-    """What most of the time goes into that a latency is made of."""
+    """The limit behind a metric: what most of that latency is spent on."""
     if metric == "TPOT" and point.decode is not None:
         return point.decode.limit
     if metric == "KV" or not trial.serves.prefills:

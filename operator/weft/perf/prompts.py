@@ -1,7 +1,7 @@
-"""What prompts cost one data-parallel rank, over the distribution of their lengths.
+"""The cost of prompts to one data-parallel rank, over the distribution of their lengths.
 
-A prompt that has a step for itself pays for reading all weights; prompts that share a step share that. The launch of a
-step is a decode step's already, unless nothing decodes.
+A prompt alone in a step pays for reading all weights; prompts that share a step share that cost. The launch of a step
+is counted with its decode, unless nothing decodes.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _MOST_CACHED = 1.0 - 1e-6
 
 
 class _Prompt(NamedTuple):
-    """One length: its weight; seconds in steps of its own, and in full ones; launch of its own; steps it takes.
+    """Prompts of one length: weight, seconds in steps of its own and in full ones, own launch seconds, and steps.
 
-    `beyond` are the seconds of each step beyond full ones.
+    `beyond` are the seconds of each step beyond the full ones.
     """
 
     weight: float
@@ -39,7 +39,7 @@ class _Prompt(NamedTuple):
 
 
 class _Way(NamedTuple):
-    """Prompts of one kind: their weight, the seconds of their steps, and in how many of these others decode."""
+    """Prompts of one length: weight, seconds of their steps through the pipeline, and how many of these also decode."""
 
     weight: float
     seconds: float
@@ -48,10 +48,10 @@ class _Way(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Prompts:
-    """Prompts of one workload. `per_step` are how many mean ones fill a step; `mean` is the step of a mean one.
+    """Prompts of one workload: `per_step` mean prompts fill a step, and `mean` is the step time of a mean one.
 
-    `steps` are those of one that shares none. `ways` has for each kind what it takes alone, and `long` for each
-    percentile of length.
+    `steps` is the mean number of steps of a prompt alone. `ways` has the time of each length alone, and `long` that at
+    each percentile of length.
     """
 
     kinds: tuple[_Prompt, ...]
@@ -63,10 +63,10 @@ class Prompts:
     passed_by: float = math.inf
 
     def service(self, sharing: float, decode_seconds: float, beside: float) -> Moments:
-        """Seconds of the server for a prompt when so many share a step, each step with its part of decode.
+        """Moments of a prompt's service seconds when `sharing` prompts share a step, each step with its part of decode.
 
-        A pipeline works on so many prompts `beside` each other. Behind one that takes longer than `passed_by` seconds
-        come as many as in that time: then the replica has as many requests as others, and a front sends it no more.
+        A pipeline works on `beside` prompts at a time. Behind a prompt that takes longer than `passed_by` seconds, only
+        the arrivals of that time queue: then the replica has as many requests as others, and a front sends it no more.
         """
         first = second = third = 0.0
         for kind in self.kinds:
@@ -79,9 +79,9 @@ class Prompts:
         return Moments(first, second, third)
 
     def own(self, decode_seconds: float) -> tuple[float, float, tuple[tuple[int, float], ...]]:
-        """A request's own time in steps that it waits for, in seconds: the mean, the variance, and by percentile.
+        """A prompt's own time in its steps, in seconds: mean, variance, and percentiles.
 
-        Each step but the last, which everything else counts, also decodes.
+        Each step but the last, which is counted elsewhere, also decodes.
         """
         times = [(weight, seconds + steps * decode_seconds) for weight, seconds, steps in self.ways]
         mean = sum([weight * seconds for weight, seconds in times])
@@ -91,9 +91,9 @@ class Prompts:
 
 
 def prompts(steps: Stepper, inputs: Lengths, prefix_hit: float, together: float | None = None) -> Prompts:
-    """Costs of prompts of which a fraction is known to the prefix cache; at least one token is computed.
+    """Costs of prompts of which the fraction `prefix_hit` is in the prefix cache; at least one token is computed.
 
-    So many data-parallel ranks `together`, or all, have one.
+    `together` data-parallel ranks (None: all) have a prompt at the same time.
     """
     budget, hit = steps.replica.efficiency.batched_tokens, min(prefix_hit, _MOST_CACHED)
     kinds = []
@@ -112,7 +112,7 @@ def prompts(steps: Stepper, inputs: Lengths, prefix_hit: float, together: float 
 
 
 def _through(stages: Stages, seconds: float, full_steps: float) -> tuple[float, float]:
-    """Seconds of so many full steps of one prompt through a pipeline, and how often a step but the last decodes.
+    """(seconds, steps that also decode) of one prompt with so many full steps through a pipeline.
 
     Engines fill steps: the last one has what is left, and no prompt is cut evenly to be sooner through the stages.
     """
@@ -126,7 +126,7 @@ def _prompt(weight: float, alone: StepTime, shared: StepTime, count: int, full: 
 
 
 def _long(steps: Stepper, inputs: Lengths, hit: float, together: float | None) -> Iterator[tuple[int, float, float]]:
-    """Prompts at percentiles of length, each with the full steps it takes; all alike where there is but one length."""
+    """Yield (percentile, seconds, full steps) of prompts at percentiles of length; all equal if there is one."""
     alike: tuple[float, float] | None = None
     for percentile in PERCENTILES:
         if alike is None or len(inputs.points) > 1:

@@ -1,7 +1,8 @@
-"""Waiting, in closed form: for the one who computes prompts, and for a seat among many.
+"""Waiting times in closed form: for the server of prompts, and for one of many seats.
 
-Sources: Pollaczek and Khinchine for the mean wait and its second moment; Takagi for servers that take all who wait at
-once (gated service); Halfin and Whitt for the chance to find all of many seats taken; batches for bursts.
+Sources: Pollaczek and Khinchine for the mean wait and its second moment; Takagi for servers that take all waiting
+requests at once (gated service); Halfin and Whitt for the probability that many seats are all taken; batches for
+bursts.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _BURSTS_APART = 0.5  # between arrivals in batches (1) and arrivals that are onl
 @made_often
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """E[X], E[X^2] and E[X^3] of a service time in seconds; all of them so many `times` for each who comes."""
+    """E[X], E[X^2] and E[X^3] of a service time in seconds; each arrival causes `times` such services, all summed."""
 
     mean: float
     square: float
@@ -27,22 +28,22 @@ class Moments:
 
     @property
     def once(self) -> float:
-        """E[X] of one of them."""
+        """E[X] of one service."""
         return self.mean / self.times
 
     @property
     def own(self) -> Moments:
-        """Moments of one of them alone."""
+        """Moments of one service alone."""
         if self.times == 1.0:
             return self
         return Moments(self.mean / self.times, self.square / self.times, self.cube / self.times)
 
     def met(self, times: float) -> Moments:
-        """The same, so many times for each who comes."""
+        """The moments with so many services per arrival."""
         return Moments(self.mean * times, self.square * times, self.cube * times, times)
 
     def towards(self, other: Moments, part: float) -> Moments:
-        """Between these (0) and others (1)."""
+        """Moments interpolated between these (`part` 0) and others (1)."""
         return Moments(
             self.mean + part * (other.mean - self.mean),
             self.square + part * (other.square - self.square),
@@ -53,7 +54,7 @@ class Moments:
 @made_often
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Seconds and their variance."""
+    """Mean of a wait in seconds, and its variance (s^2)."""
 
     mean: float
     variance: float
@@ -63,7 +64,7 @@ NO_WAIT = Wait(0.0, 0.0)
 
 
 def in_line(rate: float, service: Moments, burstiness: float) -> Wait:
-    """First come, first served, before one server that keeps up: M/G/1, and the company of one's own burst.
+    """The wait in a FIFO queue before one stable server: M/G/1, plus the wait for others of one's own burst.
 
     `burstiness` is the squared variation of the time between arrivals less 1: 0 for arrivals at random.
     """
@@ -74,7 +75,7 @@ def in_line(rate: float, service: Moments, burstiness: float) -> Wait:
 
 
 def mean_in_line(rate: float, service: Moments, burstiness: float) -> float:
-    """Its mean alone, in seconds."""
+    """The mean of `in_line` alone, in seconds."""
     busy = rate * service.mean
     random = rate * service.square / 2.0
     company = burstiness * _BURSTS_APART * (1.0 + busy) / 2.0 * service.mean
@@ -82,22 +83,22 @@ def mean_in_line(rate: float, service: Moments, burstiness: float) -> float:
 
 
 def at_the_gate(rate: float, service: Moments, pause: float, burstiness: float, swing_of_pause: float = 0.0) -> Wait:
-    """Before a server that takes all who wait at once, after a `pause` that every round has (a decode step).
+    """The wait at a gated server, which takes all waiting requests after a `pause` in every round (a decode step).
 
-    What remains of the present round, and then the others who came in it, since all are answered at its end. The
-    variance is that of the former.
+    It is the rest of the present round, and then the service of the others that arrived in it, as all are answered at
+    its end. The variance is that of the former.
     """
     busy = rate * service.mean
     round_seconds = pause / (1.0 - busy)
     swing = rate * service.square / (1.0 - busy**2) * (1.0 + burstiness) + swing_of_pause  # Var[round] / E[round]
-    met = round_seconds + swing  # E[round^2] / E[round]: the round that one happens upon
+    met = round_seconds + swing  # E[round^2] / E[round]: the length of the round that a random arrival meets
     company = burstiness * _BURSTS_APART * (1.0 + busy) / 2.0 * service.mean / (1.0 - busy)
     mean = met * (0.5 + busy) + company
     return Wait(max(0.0, mean), met**2 / 12.0)
 
 
 def for_a_seat(seats: float, taken: float, free_per_second: float, variation: float) -> Wait:
-    """Until one of many seats is free, of which `taken` are on average; `free_per_second` is what is left of the rate.
+    """The wait for one of many seats, of which `taken` are in use on average; `free_per_second` is the spare rate.
 
     `variation` is the mean of the squared variations of arrivals and of stays.
     """

@@ -1,4 +1,4 @@
-"""What published benchmarks did to their engines and no column of a table says; known from their scripts."""
+"""Engine settings of published benchmarks that no column of a table has; known from their scripts."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _LOOKS, _RARE_LOOKS = 10.0, 30.0
 
 
 def draws_lengths(source: str | None) -> bool:
-    """Whether each length is drawn evenly from 0.8 of the nominal one to all of it, as InferenceX does."""
+    """Whether lengths are drawn uniformly from 0.8 to 1 times the nominal one, as InferenceX does."""
     return bool(_INFERENCEX.search(source or ""))
 
 
 def steps_between_looks(source: str | None, shape: Shape, users: float) -> float:
-    """Decode steps from one look at new requests to the next: 1, unless a benchmark asked for fewer looks.
+    """Decode steps between two polls for new requests: 1, unless a benchmark configured more.
 
     InferenceX gives SGLang on B200 `--scheduler-recv-interval 10`, and 30 from 16 users on but in FP8 on four GPUs
     (`benchmarks/dsr1_fp4_b200.sh` and `dsr1_fp8_b200.sh`), and none on H200 (`dsr1_fp8_h200.sh`).

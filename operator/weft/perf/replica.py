@@ -1,4 +1,4 @@
-"""What the performance model looks at: one replica of a shape on real devices."""
+"""The input of the performance model: one replica of a shape on real devices."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ UNCALIBRATED = Calibration()
 class ReplicaModel:
     """A model in a shape. `memory_bytes` is what one device reports (its label, not the catalog's number).
 
-    `kv_precision` is how the KV cache is stored, see `stored_kv`. `speculation` counts in memory and in what a
-    `Stepper` times; closed loops of measurements have none. `calibration` scales what a `Stepper` times, from live
+    `kv_precision` is how the KV cache is stored, see `stored_kv`. `speculation` counts in memory and in step times of a
+    `Stepper`; closed loops of measurements have none. `calibration` scales the step times of a `Stepper`, from live
     metrics. `wire` is what carries KV from prefill: RDMA, EFA, NVLink or TCP.
     """
 
@@ -41,7 +41,7 @@ class ReplicaModel:
     wire: str = "RDMA"
 
     def __hash__(self) -> int:
-        """Of what tells replicas apart: hashing all that a model is takes longer than finding what is remembered."""
+        """Hash the fields that usually differ: hashing a whole architecture takes longer than a cache lookup."""
         return hash((self.architecture.model_id, self.shape, self.memory_bytes, self.calibration))
 
 
@@ -56,7 +56,7 @@ def stored_kv(wish: Precision | None, computed: Precision) -> Precision:
 
 
 def draft_replica(replica: ReplicaModel) -> ReplicaModel | None:
-    """The draft on the GPUs of its model: whole in the last pipeline stage."""
+    """The draft model as a replica on the same GPUs, whole in the last pipeline stage; None where nothing drafts."""
     speculation = replica.speculation
     if speculation is None or speculation.draft is None:
         return None

@@ -1,10 +1,10 @@
-"""One replica under open-loop load: latencies as distributions, at the batch that so many requests a second make.
+"""One replica under open-loop load: latencies as distributions, at the batch that a request rate leads to.
 
 Little's law ties the two: B sequences on a rank mean rate x (OSL x t_decode(B+1) + backlog + B x t_prefill) = B, since
-a sequence meets B others, prompts steal time from all, and one that starts behind a queue of prompts waits for them
-first. Prompts wait per data-parallel rank; where ranks go in lockstep, those of one hold up all others. Where prompts
-queue, all stages of a pipeline have one; what they steal from decode they share only as far as they come in the same
-round (`stages`).
+a sequence meets B others, prompts take time from all, and one that starts behind a queue of prompts waits for them
+first. Prompts queue per data-parallel rank; where ranks go in lockstep, those of one delay all others. Where prompts
+queue, all stages of a pipeline have one; the time that they take from decode overlaps only as far as they come in the
+same round (`stages`).
 
 TPOT of a request varies with the batch during its life, and with the prompts that come in that time (a delayed busy
 period: prompts that come while it is delayed delay it further). `tests/perf/test_percentiles.py` holds all of this
@@ -40,17 +40,17 @@ if TYPE_CHECKING:
     from weft.perf.stages import Stages
 
 _MOST_ROUNDS, _CLOSE = 60, 1e-3
-_STEEPEST = 0.98  # of the growth of a step with its batch: beyond, the batch would have no steady state
-_NO_TIME = 1e-9  # of all time, that prompts leave
+_STEEPEST = 0.98  # growth of a step with its batch: beyond this, the batch would have no steady state
+_NO_TIME = 1e-9  # the least fraction of time that prompts leave to decode
 
 
 @made_often
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A replica at one load: requests a second, sequences that decode, and what a request meets.
+    """A replica at one load: requests a second, decoding sequences, step times, and latencies in seconds.
 
-    `utilisation` is that of a rank by prompts and the decode steps that they share, `sending` that of the links of a
-    half by KV.
+    `utilisation` is the fraction of a rank's time for prompts and the decode steps that they share, `sending` that of a
+    half's links for KV.
     """
 
     rate: float
@@ -64,7 +64,7 @@ class Point:
 
 
 class _Load(NamedTuple):
-    """Of one rank: requests a second, the company of a prompt, what it and others steal, and the backlog behind."""
+    """The load of one rank: requests a second, what prompts share steps with, time taken from decode, and backlog."""
 
     rate: float
     company: Company
@@ -73,7 +73,7 @@ class _Load(NamedTuple):
 
     @property
     def free(self) -> float:
-        """The part of time that prompts leave to decode."""
+        """The fraction of time that prompts leave to decode."""
         return 1.0 - self.rate * self.stolen.mean
 
 
@@ -82,8 +82,8 @@ class Service:
     """A replica as a server of one workload. `seats` are sequences on all ranks, by memory and by the engine.
 
     A replica that only prefills hands each prompt's KV over, which takes `handover_seconds`, and both halves have a
-    `link` for it. `prompts` are those that come to all ranks at once, and `lone` those that come to one of a group in
-    lockstep.
+    `link` for it. `prompts` are the costs when all ranks have a prompt at once, and `lone` those when one rank of a
+    group in lockstep has.
     """
 
     steps: Stepper
@@ -101,7 +101,7 @@ class Service:
 
     @cached_property
     def apart(self) -> Moments:
-        """What a prompt takes that has a step for itself."""
+        """Service time of a prompt that has its steps for itself."""
         return self.prompts.service(1.0, 0.0, 1.0)
 
     @cached_property
@@ -121,7 +121,7 @@ class Service:
         return self.role is not Role.Decode
 
     def at_batch(self, batch: float) -> Point:
-        """Where so many sequences decode on average; raises `ValueError` in a replica that only prefills."""
+        """The point at which so many sequences decode on average; raises `ValueError` if the replica only prefills."""
         if not self.decodes:
             raise ValueError("a replica that only prefills has no batch")
         ranks = self._ranks
@@ -140,7 +140,7 @@ class Service:
         )
 
     def at_utilisation(self, utilisation: float) -> Point:
-        """A replica that only prefills, busy for so large a part of its time."""
+        """The point at which a replica that only prefills is busy for this fraction of its time."""
         service = self._prompts_apart()
         load = _Load(utilisation / service.mean, Company(1.0, 1.0, float(self._ranks)), service, NO_WAIT)
         ttft, _ = self._ttft(load, 0.0, 0.0)
@@ -148,11 +148,11 @@ class Service:
         return Point(rate, 0.0, None, self.prompts.mean, utilisation, ttft, Latency(0.0, 0.0), sending)
 
     def kv_at(self, point: Point) -> Waited:
-        """What KV takes at a point between the halves of a split, as far as the links of this one have it wait."""
+        """The time of a KV transfer between the halves at a point, as far as it depends on this half's links."""
         return self.link.taken(point.rate / self._ranks)
 
     def at_rate(self, rate: float) -> Point | None:
-        """The replica at so many requests a second; None if it, or its links, cannot keep up with them."""
+        """The point at so many requests a second; None if the replica, or its links, cannot keep up."""
         if self.link.busy(rate / self._ranks) >= 1.0:
             return None
         if not self.decodes:
@@ -163,7 +163,7 @@ class Service:
         return self.at_batch(self._batch_at(rate))
 
     def _batch_at(self, rate: float) -> float:
-        """The batch whose rate this is: the rate grows with the batch, ever slower, so false position finds it."""
+        """The batch at a rate: the rate is a concave function of the batch, so false position finds it."""
         low, high, ranks = (0.0, -rate), (float(self.seats), self.highest * self._ranks - rate), self._ranks
         for _ in range(_MOST_ROUNDS):
             batch = low[0] + (high[0] - low[0]) * min(0.9, max(1e-9, low[1] / (low[1] - high[1])))
@@ -192,7 +192,7 @@ class Service:
         return found
 
     def _prompts_apart(self) -> Moments:
-        """Of a prompt where nothing decodes: it pays for its launch too."""
+        """Service time of a prompt where nothing decodes: the launch is part of it."""
         kinds = self.prompts.kinds
         launch = sum(kind.weight * kind.launch for kind in kinds) / self._stages.even
         bare = self.prompts.service(1.0, 0.0, self._stages.even)
@@ -226,7 +226,7 @@ class Service:
         return _Load(rate, company, stolen, backlog(rate, stolen, whole, self.burstiness))
 
     def _company(self, came: float) -> Company:
-        """What comes within a round, or a microbatch's part of it, however long rounds are for other reasons."""
+        """The prompts that share steps when `came` arrive per round (or microbatch), whatever else lengthens rounds."""
         came /= self._stages.count
         sharing = prompts_of_a_step(came, self.prompts.per_step)
         chance = came * self.prompts.steps / sharing
@@ -236,25 +236,25 @@ class Service:
         return company._replace(beside=self._stages.beside(chance * self._stages.count * self._times(company)))
 
     def _beside(self, company: Company, rate: float, pause: float) -> Company:
-        """The same where a pipeline works on as many at a time as come, of ranks in lockstep to any of them.
+        """The company where prompts arrive at random, so that a pipeline works on more of them at a time.
 
-        Prompts lengthen the rounds in which others join them: by those of many rounds there would be fewer together.
+        Prompts lengthen the rounds in which others join them: averaged over many rounds there would be fewer together.
         """
         steps = rate * self._times(company) * self.prompts.steps / company.sharing
         beside = self._stages.beside_at_random(steps, pause, self.apart.mean)
         return company._replace(beside=max(company.beside, beside))
 
     def _times(self, company: Company) -> float:
-        """How many steps with prompts a rank meets for each of its own: those of ranks in lockstep are everybody's."""
+        """Steps with prompts that delay a rank, per own such step: in lockstep, those of other ranks count too."""
         return 1.0 if self.lone is None else self._ranks / company.together
 
     def _stolen(self, company: Company) -> Moments:
-        """What a prompt takes from decode, and those of other ranks with it."""
+        """The time that a prompt, and those of other ranks with it, takes from decode."""
         cost = self._cost(company, 0.0)
         return cost if self.lone is None else cost.met(self._times(company))
 
     def _cost(self, company: Company, pause: float) -> Moments:
-        """Of a prompt's own steps; what experts compute for it and others grows with the ranks that have one."""
+        """The time of a prompt's own steps; expert work in them grows with the number of ranks that have a prompt."""
         everywhere = self.prompts.service(company.sharing, pause, company.beside)
         if self.lone is None:
             return everywhere
@@ -270,7 +270,7 @@ class Service:
         return least + part * (mean - least), steadiest + part * (variance - steadiest), between
 
     def _met(self, company: Company) -> float:
-        """From no other rank with a prompt (0) to all of them (1)."""
+        """How many other ranks have a prompt, from none (0) to all of them (1)."""
         return (company.together - 1.0) / (self._ranks - 1.0)
 
     def _tpot(self, load: _Load, batch: float, step_seconds: float) -> Latency:
@@ -283,10 +283,10 @@ class Service:
         return Latency(mean, variance, self._decode(1.0).seconds)
 
     def _swing(self, batch: float, step_seconds: float) -> float:
-        """Variance of a decode step over a request's life, by the swing of the batch: B / (1 - e) around its mean.
+        """Variance of the decode step over a request's life, as the batch fluctuates by B / (1 - e) around its mean.
 
-        e is how much faster than the batch a step grows, over as much as the batch swings: stages that begin to wait
-        for each other are a bend. Averaged over a life, as long as the batch remembers itself.
+        e is the growth of a step relative to that of the batch, over one deviation of the batch, as stages that begin
+        to wait for each other are a kink. Averaged over a life, which is as long as the batch is correlated.
         """
         if batch <= 0.0:
             return 0.0
@@ -297,7 +297,7 @@ class Service:
         return slope**2 * batch / slack * (1.0 + self.burstiness / 2.0) * kept
 
     def _ttft(self, load: _Load, batch: float, step_seconds: float) -> tuple[Waited, float]:
-        """TTFT, and how busy the server of prompts is."""
+        """TTFT, and the utilisation by prompts."""
         always = self.steps.replica.efficiency.request_seconds + step_seconds + self.handover_seconds
         seat = self._seat(load, batch)
         if not self.prefills:
@@ -315,7 +315,7 @@ class Service:
         ), utilisation
 
     def _wait(self, load: _Load, server: Moments, pause: float) -> Wait:
-        """For one's turn: behind all others where few fill a step, until the next step where it takes all who wait."""
+        """The wait for one's turn: in a queue if few prompts fill a step, else until the next step takes all."""
         line = in_line(load.rate, server, self.burstiness)
         beside = load.rate * server.mean * load.stolen.once * min(1.0, max(0.0, self.prompts.per_step - 1.0))
         gate = self._gate(load, pause)
@@ -325,13 +325,13 @@ class Service:
         )
 
     def _gate(self, load: _Load, pause: float) -> Wait:
-        """For the next step: others who hold a rank up do so for one step of theirs, not until all of them are done."""
+        """The wait for the next step; prompts of other ranks delay a rank by one of their steps, not by all of them."""
         own, alone = load.stolen.own, unheld(load.rate, load.stolen)
         one = own.mean * load.company.sharing / self.prompts.steps
         return at_the_gate(load.rate, own, pause / alone, self.burstiness, (1.0 - alone) * one)
 
     def _seat(self, load: _Load, batch: float) -> Wait:
-        """Until memory, or the engine, lets a request in."""
+        """The wait until memory, or the engine's limit, admits a request."""
         if not self.decodes or self.seats == 0:
             return NO_WAIT
         free = (self.highest - load.rate) * self._ranks
@@ -345,13 +345,13 @@ def service(replica: ReplicaModel, workload: Workload, role: Role) -> Service:
 
 
 def at_any_rate(workload: Workload) -> Workload:
-    """The same for all rates, and whoever declared the lengths: what predictions are remembered by."""
+    """The workload without its rate and who declared its lengths: the key under which predictions are cached."""
     return changed(workload, requests_per_second=1.0, input_p95_declared=False, output_p95_declared=False)
 
 
-@functools.lru_cache(maxsize=64)  # each keeps the steps that were timed: 20 kB
+@functools.lru_cache(maxsize=64)  # each keeps its timed steps: 20 kB
 def _service(replica: ReplicaModel, workload: Workload, role: Role) -> Service:
-    """Remembered: what it does at its capacity and at the demanded rate are asked one after the other."""
+    """The cached service: it is asked for at capacity and at the demanded rate, one after the other."""
     steps = stepper(replica)
     longest = min(workload.longest_tokens, float(replica.architecture.max_context_tokens))
     half = role.is_half

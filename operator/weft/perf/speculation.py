@@ -1,6 +1,6 @@
 """Speculative decoding: k tokens are drafted, then verified in one step, which yields those taken and one more.
 
-With a chance `a` that a drafted token is taken once all before it were, a step yields 1 + a + ... + a^k =
+If each drafted token is accepted with probability `a` once all before it were, a step yields 1 + a + ... + a^k =
 (1 - a^(k+1)) / (1 - a) tokens (Leviathan et al., arXiv 2211.17192). It reads weights and KV once and computes for k + 1
 tokens of each sequence: little while a step waits for memory, and k + 1 times the time once it waits for arithmetic.
 """
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What drafts, on the same GPUs and cut like the model. `precision` None: the model's own.
+    """The draft model, on the same GPUs and sharded like the model. `precision` None: the model's own.
 
-    `has_vocabulary` if it brings embeddings or a head of its own.
+    `has_vocabulary` says that it has embeddings or a head of its own.
     """
 
     architecture: Architecture
@@ -29,7 +29,7 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class Speculation:
-    """`tokens` are drafted per step, each taken with the chance `acceptance`. Without `draft` they cost nothing."""
+    """`tokens` are drafted per step, each accepted with probability `acceptance`. Without `draft` they are free."""
 
     tokens: int
     acceptance: float

@@ -1,8 +1,8 @@
-"""What a start of a replica should take, before one of its pool was measured: a sum of what can be known beforehand.
+"""How long a replica's start should take, before one of its pool was measured: a sum of known costs.
 
 start = image / registry + weights fetched + weights loaded + engine (a + b x layers). Weights count per node, where a
 replica reads them once, and in the precision in which they are stored: engines convert them afterwards. Everything is
-counted as if a node saw it for the first time, but claims, which are taken to be full.
+counted as if a node saw it for the first time, but volume claims, which are taken to be filled.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def estimated_start(architecture: Architecture, plan: Plan, source: ModelSource 
 
 
 def weights_seconds(node_bytes: float, gpu_bytes: float, speed: SourceSpeed, loader: float) -> float:
-    """From the first byte on its way until every GPU has its part: what a node reads, and one of its GPUs holds."""
+    """Seconds until every GPU has its weights: `node_bytes` are read by a node, and `gpu_bytes` held by one GPU."""
     loaded = node_bytes / speed.read
     if not speed.streamed:
         loaded = max(loaded, gpu_bytes / loader)
@@ -44,7 +44,7 @@ def weights_seconds(node_bytes: float, gpu_bytes: float, speed: SourceSpeed, loa
 
 
 def checkpoint_bytes(architecture: Architecture) -> float:
-    """All weights as they are stored, each once."""
+    """Bytes of all weights as the checkpoint stores them, each once."""
     stored, experts = architecture.checkpoint_precision, architecture.experts
     routed = 0.0
     if experts is not None:

@@ -1,7 +1,7 @@
-"""Time of one engine step from its work: what each part takes at the rates that an engine reaches, added up.
+"""Time of one engine step from its work: the time of each part at the rates that an engine reaches, added up.
 
-Per part the larger of compute and memory time counts; near the ridge both do, hence a soft maximum. The formulas are
-plain arithmetic, so that `bench/fit_perf.py` evaluates these very lines on thousands of rows at once.
+For each part the larger of compute and memory time counts; near the ridge point both do, hence a soft maximum. The
+formulas are plain arithmetic, so that `bench/fit_perf.py` evaluates these very lines on thousands of rows at once.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NETWORK_FRACTION = 0.9  # of a NIC's rate, at best
 
 
 class Seconds(NamedTuple):
-    """Seconds of a step by what they are spent on, all layers together; in `bubbles` it waits for slower stages."""
+    """Seconds of a step by component, over all layers; `bubbles` is the time waiting for slower stages."""
 
     linear: float
     experts: float
@@ -42,7 +42,7 @@ NOTHING = Seconds(*(0.0,) * 10)
 
 
 def soft_max(one: float, other: float) -> float:
-    """The larger of two times; up to a fifth more where they are alike, since neither hides the other perfectly.
+    """The larger of two times; up to a fifth more where they are close, as neither hides the other perfectly.
 
     The fourth root of the sum of fourth powers, by squares: this is the innermost line of all.
     """
@@ -52,7 +52,7 @@ def soft_max(one: float, other: float) -> float:
 
 
 def decode_seconds(work: Work, efficiency: Efficiency) -> Seconds:
-    """A step that adds a token to every running sequence."""
+    """Component times of a step that adds a token to every running sequence."""
     launch = work.layers * efficiency.layer_seconds + work.expert_layers * efficiency.moe_layer_seconds
     return Seconds(
         linear=soft_max(work.linear_read / efficiency.weights, work.linear_math / efficiency.matmul),
@@ -69,9 +69,9 @@ def decode_seconds(work: Work, efficiency: Efficiency) -> Seconds:
 
 
 def bubble_seconds(work: Work, parts: Seconds, efficiency: Efficiency, drafting: float = 0.0) -> float:
-    """What a round of all microbatches through the slowest stage takes longer than one's way through all stages.
+    """How much longer a round of all microbatches through the slowest stage takes than one way through all stages.
 
-    The last stage samples, and drafts for so many seconds.
+    The last stage samples, and drafts for `drafting` seconds.
     """
     sampling = work.sequences * efficiency.sequence_seconds
     way = sum(parts)
@@ -82,7 +82,7 @@ def bubble_seconds(work: Work, parts: Seconds, efficiency: Efficiency, drafting:
 
 
 def prefill_seconds(work: Work, efficiency: Efficiency) -> Seconds:
-    """A prompt, or the part of it that its steps are given."""
+    """Component times of a prompt, or of the part of it that its steps process."""
     hottest = _hottest(work, efficiency)
     return Seconds(
         linear=soft_max(work.linear_read / efficiency.weights, work.linear_math / efficiency.prefill),
@@ -109,20 +109,20 @@ def _hottest(work: Work, efficiency: Efficiency) -> float:
 
 
 def _reduces(work: Work, efficiency: Efficiency) -> float:
-    """The quicker of one shot, to all others at once, and of two, which send less and wait longer."""
+    """All-reduce time: the faster of one-shot, to all at once, and two-shot, which sends less but waits longer."""
     one = work.one_shot_seconds / efficiency.collective_bandwidth
     two = work.reduce_seconds / efficiency.collective_bandwidth + efficiency.two_shot_seconds
     return work.reduces * (efficiency.collective_seconds + (one + two - abs(one - two)) / 2.0)
 
 
 def _exchanges(work: Work, efficiency: Efficiency) -> float:
-    """Dispatch and combine: two latencies and the bytes of both."""
+    """Time of dispatch and combine: two latencies and the bytes of both."""
     each = 2.0 * efficiency.exchange_seconds + work.exchange_seconds / efficiency.exchange_bandwidth
     return work.exchanges * each
 
 
 def _gathers(work: Work, efficiency: Efficiency) -> float:
-    """Collectives of a shared context start like all-reduces."""
+    """Time of the collectives of a shared context, with the latency of all-reduces."""
     return work.gathers * efficiency.collective_seconds + work.gather_seconds / efficiency.collective_bandwidth
 
 
@@ -131,9 +131,9 @@ def _hops(work: Work, efficiency: Efficiency) -> float:
 
 
 class StepTime(NamedTuple):
-    """A step: its seconds, by parts and in all, and what they were worked out from.
+    """The time of a step: seconds in all, by component, and the inputs they came from.
 
-    Of steps that yield several `tokens` of a sequence, the seconds are those of one token.
+    In steps that yield several `tokens` per sequence, the seconds are per token.
     """
 
     seconds: float
@@ -150,7 +150,7 @@ class StepTime(NamedTuple):
 
     @property
     def launch(self) -> float:
-        """Seconds of it that are launch, calibrated like the whole."""
+        """The step's launch seconds, calibrated like the whole."""
         return self.parts.launch * self.seconds / sum(self.parts)
 
     @property
@@ -170,7 +170,7 @@ class StepTime(NamedTuple):
 
     @property
     def limit(self) -> Limit:
-        """What most of the step is spent on."""
+        """The resource that most of the step is spent on."""
         parts, compute = self.parts, self.compute
         working = parts.linear + parts.experts + parts.head + parts.attention + parts.activations
         shares = (
@@ -185,7 +185,7 @@ class StepTime(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Stepper:
-    """Times of the steps of one replica; `draft` is the work of what drafts its tokens, if anything does."""
+    """Step times of one replica; `draft` is the draft model's work, if there is one."""
 
     replica: ReplicaModel
     work: Workshop
@@ -194,7 +194,7 @@ class Stepper:
     def decode(self, batch: float, context_tokens: float) -> StepTime:
         """One step in which each of `batch` sequences of the replica gets a token, at a mean context.
 
-        Where tokens are drafted a step yields several, and what this tells is the time that each of them takes.
+        With speculative decoding a step yields several tokens, and the seconds are per token.
         """
         if self.replica.speculation is not None:
             return self._speculated(self.replica.speculation, batch, context_tokens)
@@ -205,29 +205,29 @@ class Stepper:
         return StepTime(sum(parts) * self._decode_factor, parts, work, efficiency, is_prefill=False)
 
     def prefill(self, new_tokens: float, cached_tokens: float, steps: float, together: float | None = None) -> StepTime:
-        """Prefill of one prompt of which `cached_tokens` are known already, in so many (or such a part of) steps.
+        """Prefill of one prompt with `cached_tokens` already cached, in `steps` steps (may be a fraction of one).
 
-        So many data-parallel ranks `together`, or all, have one.
+        `together` data-parallel ranks (None: all) have a prompt at the same time.
         """
         asked, efficiency = (new_tokens, cached_tokens, steps, together), self.replica.efficiency
         work = self.work.prefill(*asked)
         parts = prefill_seconds(work, efficiency)
-        if self.draft is not None:  # it needs the prompt too
+        if self.draft is not None:  # the draft model prefills the prompt too
             parts = _added(parts, prefill_seconds(self.draft.prefill(*asked), efficiency))
         seconds = sum(parts) * self.replica.calibration.prefill
         return StepTime(seconds, parts, work, efficiency, is_prefill=True)
 
     def _speculated(self, speculation: Speculation, batch: float, context_tokens: float) -> StepTime:
-        """A step that verifies drafted tokens, and the drafting before it, per token that they yield.
+        """A step that verifies drafted tokens, plus the drafting before it, per token yielded.
 
-        What drafts first reads the tokens that were verified last, and then its own, one by one. Each of its passes is
-        launched and sampled from like a step.
+        The draft model first processes the tokens verified last, and then its own, one by one. Each of its passes is
+        launched and sampled like a step.
         """
         efficiency, yielded = self.replica.efficiency, speculation.accepted
         work = self.work.decode(batch, context_tokens, speculation.verified)
         parts, drafts = decode_seconds(work, efficiency), NOTHING
         if self.draft is not None:
-            together = max(1.0, work.sequences * self.work.ranks)  # of one microbatch; no stages cut what drafts
+            together = max(1.0, work.sequences * self.work.ranks)  # of one microbatch; the draft is not pipelined
             first = decode_seconds(self.draft.decode(together, context_tokens, speculation.verified), efficiency)
             later = decode_seconds(self.draft.decode(together, context_tokens), efficiency)
             drafts = _added(first, later, speculation.tokens - 1.0)
@@ -247,6 +247,6 @@ def _added(one: Seconds, other: Seconds, times: float = 1.0) -> Seconds:
 
 
 def stepper(replica: ReplicaModel) -> Stepper:
-    """What times the steps of a replica."""
+    """The `Stepper` of a replica."""
     draft = draft_replica(replica)
     return Stepper(replica, workshop(replica), workshop(draft) if draft is not None else None)

@@ -2,9 +2,9 @@
 
 The amounts follow from the model, the shape and the load alone; `Efficiency` turns them into time (`steps`). Symbols: t
 tensor group, a attention-DP ranks, p pipeline stages. Under pipeline parallelism a batch is cut into as many
-microbatches as stages, each of which reads all weights again: a token's way through all stages takes as long as the
-whole model with one microbatch, hence nothing here divides layers by stages. What `stages` adds is how long tokens wait
-for each other on that way.
+microbatches as stages, each of which reads all weights again: a token's pass through all stages takes as long as the
+whole model with one microbatch, hence nothing here divides layers by stages. `stages` adds how long tokens wait for
+each other on that pass.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from weft.perf.replica import ReplicaModel
 
 ACTIVATION_BYTES = 2.0  # hidden states travel in 16 bits
-# Times that a mixer or feed-forward half reads or writes whole hidden states, which tensor parallelism does not divide:
-# both summands read, the sum and its norm written, and that read and written once more to quantise it to half the size.
+# How often a mixer or feed-forward half reads or writes whole hidden states, which tensor parallelism does not divide:
+# both summands read, the sum and its norm written, and the norm read and written again quantised to half the size.
 _PASSES = 5.5
 
 
@@ -40,9 +40,9 @@ class Work(NamedTuple):
     Messages: `reduces` all-reduces of `reduce_seconds` each in two shots (bytes over the link's rate, both phases) and
     `one_shot_seconds` in one, `exchanges` with experts, `hops` between stages, and `gathers` of a shared context with
     `gather_seconds` for all of them. `activation_read` are hidden states. `crowding` is how far the hottest rank of an
-    expert group is above the mean, for loads of experts with deviation 1. `layers`, `expert_layers`, `steps` and
-    `sequences` count what has a fixed price. Of a pipeline there are microbatches `in_flight`, and the parts of all
-    layers that its `fullest` stage and its `last` one have.
+    expert group is above the mean, if expert loads have deviation 1. `layers`, `expert_layers`, `steps` and `sequences`
+    count what has a fixed cost. A pipeline has `in_flight` microbatches, and `fullest` and `last` are the fractions of
+    all layers on its fullest and its last stage.
     """
 
     linear_read: float
@@ -74,7 +74,7 @@ class Work(NamedTuple):
 
 
 class _Tokens(NamedTuple):
-    """Tokens on this rank and over all ranks, in so many steps; `sequences` are those that decode."""
+    """Tokens on this rank and over all ranks in `steps` steps; `sequences` are the decoding ones."""
 
     rank: float
     group: float
@@ -84,7 +84,7 @@ class _Tokens(NamedTuple):
 
 
 class _Attention(NamedTuple):
-    """Seconds at the data sheet's rates."""
+    """Memory and compute time of attention, in seconds at data sheet rates."""
 
     read: float
     math: float
@@ -92,11 +92,11 @@ class _Attention(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Workshop:
-    """What one replica's steps have in common, so that the work of a step costs a few multiplications.
+    """What all steps of a replica have in common, so that the work of one step costs a few multiplications.
 
     Seconds at the data sheet's rates: `*_read` and counts of messages per step, `*_math` and `*_seconds` per token (of
-    the whole expert group for `expert_math`). `expert_read` is for all experts of a layer; a token leaves the part
-    `unrouted` of them untouched.
+    the whole expert group for `expert_math`). `expert_read` is for all experts of a layer; a token does not use the
+    fraction `unrouted` of them.
     """
 
     readings: tuple[Reading, ...]
@@ -128,10 +128,10 @@ class Workshop:
     def decode(self, batch: float, context_tokens: float, each: float = 1.0) -> Work:
         """A step in which each of `batch` sequences of the replica brings `each` tokens, at a mean context.
 
-        Tensor groups that share prompts all decode the same, since each keeps all KV.
+        Tensor groups that share prompts all decode the same sequences, since each keeps all KV.
         """
         count = self.stages.count
-        beside = max(0.0, batch - self.ranks) / count  # the first of every rank goes with its part of them
+        beside = max(0.0, batch - self.ranks) / count  # the first sequence of every rank is counted apart
         group = max(1.0, min(batch, self.ranks) + beside)  # sequences of a microbatch over all data-parallel ranks
         rank = max(1.0, group / self.ranks)
         read, math = self.attended.get(context_tokens) or self._attend(context_tokens)
@@ -140,26 +140,26 @@ class Workshop:
 
     @property
     def in_lockstep(self) -> bool:
-        """Whether data-parallel ranks wait for each other in every step, where experts are."""
+        """Whether data-parallel ranks wait for each other in every step, at the experts."""
         return self.ranks > 1.0 and self.exchanges > 0.0
 
     def ranks_together(self, chance: float) -> float:
-        """Ranks with a prompt in a step that any has one in, each with such a chance; all that are not in lockstep."""
+        """Ranks with a prompt in a step in which any has one, each with this probability; all where not in lockstep."""
         return ranks_together(chance, self.ranks) if self.in_lockstep else self.ranks
 
     def _attend(self, context_tokens: float) -> _Attention:
-        """Attention of one sequence, remembered: a search over loads asks for one context again and again."""
+        """Attention of one sequence, cached, as a search over loads asks for one context again and again."""
         read = sum(reading.decode_bytes(context_tokens) for reading in self.readings)
         math = sum(reading.decode_operations(context_tokens) for reading in self.readings)
         self.attended[context_tokens] = _Attention(read / self.bandwidth, math / self.half_peak)
         return self.attended[context_tokens]
 
     def prefill(self, new_tokens: float, cached_tokens: float, steps: float, together: float | None = None) -> Work:
-        """A prompt of which `cached_tokens` are known already, spread over so many steps of the engine.
+        """A prompt with `cached_tokens` already cached, spread over `steps` steps of the engine.
 
-        `steps` may be a fraction: the part of the steps that a prompt costs when several share each. Data-parallel
-        ranks meet at the experts: so many of them `together` (all, if nothing is said) have a prompt of their own.
-        Tensor groups that share prompts have equal parts of each, and of its looking back.
+        `steps` may be a fraction: a prompt's part when several share a step. Data-parallel ranks meet at the experts:
+        `together` of them (None: all) have a prompt of their own. Tensor groups that share prompts have equal parts of
+        each, and of its attention to earlier tokens.
         """
         math = sum(reading.prefill_operations(new_tokens, cached_tokens) for reading in self.readings)
         tokens = _Tokens(new_tokens / self.prompt_groups, new_tokens * (together or self.ranks), steps, 0.0)
@@ -170,7 +170,7 @@ class Workshop:
         return work._replace(gathers=gathers.collectives, gather_seconds=gathers.seconds)
 
     def _work(self, tokens: _Tokens, attention_read: float, attention_math: float, sampled: float) -> Work:
-        """All of a step that decodes, its attention and the number of sampled tokens given."""
+        """The work of a step from its tokens, its attention times and the number of sampled tokens."""
         rank, group, steps, sequences, in_flight = tokens
         stages = self.stages
         each, gathers = rank / steps, self.gathering.decode
@@ -245,7 +245,7 @@ def workshop(replica: ReplicaModel) -> Workshop:
 
 
 def _expert_flops(replica: ReplicaModel) -> float:
-    """Of one token over the expert group, on one GPU."""
+    """Expert FLOP of one token of the expert group, on one GPU."""
     architecture, experts = replica.architecture, replica.architecture.experts
     if experts is None:
         return 0.0
@@ -259,16 +259,16 @@ def _unrouted(architecture: Architecture) -> float:
 
 
 def crowding(architecture: Architecture, ranks: int) -> float:
-    """Tokens of the hottest rank above the mean, as a part of it, if the loads of experts deviate by their mean.
+    """Excess tokens of the most loaded rank over the mean, as a fraction of it, if expert loads have deviation 1.
 
-    The mean of m = E/e loads deviates by 1/sqrt(m), and the largest of e such means is sqrt(2 ln e) deviations out.
+    The mean of m = E/e loads has deviation 1/sqrt(m), and the largest of e such means lies sqrt(2 ln e) deviations out.
     """
     experts = architecture.experts
     return math.sqrt(2.0 * math.log(ranks) * ranks / experts.count) if experts is not None else 0.0
 
 
 def _exchange_seconds(replica: ReplicaModel) -> float:
-    """Bytes of a token to and from the experts of one layer over the link; a tensor group shares the tokens."""
+    """Seconds per token to and from one layer's experts over the link; a tensor group shares the tokens."""
     experts = replica.architecture.experts
     if experts is None:
         return 0.0
