@@ -1,4 +1,4 @@
-"""Shapes + fabric -> assignments: best fit by slots over NVLink domains, whole replicas only."""
+"""Shapes + fabric -> assignments: best fit of slots into NVLink domains, whole replicas only."""
 
 from __future__ import annotations
 

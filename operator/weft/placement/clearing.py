@@ -1,4 +1,4 @@
-"""Which replicas would have to leave a domain so that another one fits: the cheapest sets, in GPUs that move."""
+"""Which replicas would have to leave a domain so that another one fits: the cheapest sets, by GPUs moved."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Requirements:
-    """What one replica asks of its place; `needs` is what each pod asks for beside accelerators."""
+    """What one replica requires of its nodes; `needs` is what each pod requests besides accelerators."""
 
     shape: Shape
     placement: PlacementSpec
@@ -29,9 +29,9 @@ class Requirements:
 
 @dataclass(frozen=True, slots=True)
 class Movable:
-    """A replica that may be moved: who it is (unique, and the last tie-break), what it asks for, and where it sits.
+    """A replica that may be moved: its owner (unique, and the last tie-break), its requirements, and its nodes.
 
-    `joins` is 1 where it has a ComputeDomain, which its nodes leave with it.
+    `joins` is 1 where it has a ComputeDomain, which its nodes leave when it moves.
     """
 
     owner: str
@@ -41,7 +41,7 @@ class Movable:
 
     @property
     def gpus(self) -> int:
-        """GPUs that a move holds twice."""
+        """GPUs of the replica, which a move holds twice."""
         return self.required.shape.gpus_per_pod * len(self.nodes)
 
     @property
@@ -50,36 +50,36 @@ class Movable:
         return self.required.shape.gpus_per_pod
 
 
-Clearing = tuple[int, tuple[Movable, ...]]  # GPUs of replicas that leave, and these: of two, the one with fewer
-Gains = tuple[int, Clearing]  # nodes that fit once they have left
+Clearing = tuple[int, tuple[Movable, ...]]  # GPUs of the replicas that leave, and these replicas
+Gains = tuple[int, Clearing]  # nodes that fit once those replicas have left
 Cost = tuple[int, int, tuple[str, ...]]  # of a clearing: GPUs, moves, and who leaves
-Best = dict[tuple[int, int], Clearing]  # the fewest GPUs by (what is gained, moves)
+Best = dict[tuple[int, int], Clearing]  # the cheapest clearing by (nodes or GPUs gained, moves)
 
 
 @dataclass(frozen=True, slots=True)
 class Lack:
-    """What a domain lacks to hold a group: `missing` nodes, of those that have too little free; GPUs by node."""
+    """What a domain lacks to hold a group: how many nodes are `missing`, and GPUs lacking `by_node` where too few."""
 
     missing: int
     by_node: Mapping[str, int]
 
     @classmethod
     def of(cls, left: Mapping[str, int], group: Group) -> Lack:
-        """From the free GPUs of the nodes that may be used."""
+        """The lack of a domain, from the free GPUs of its usable nodes."""
         by_node = {node: group.gpus_per_pod - gpus for node, gpus in left.items() if gpus < group.gpus_per_pod}
         return cls(group.pods - len(left) + len(by_node), by_node)
 
     @property
     def least_gpus(self) -> int:
-        """Fewer GPUs than this need not leave: no clearing is cheaper."""
+        """A lower bound on the GPUs that have to leave: no clearing is cheaper."""
         return sum(sorted(self.by_node.values())[: self.missing])
 
 
 def clearings(lack: Lack, residents: Iterable[Movable], most_moves: int) -> list[Clearing]:
     """The cheapest clearing for each number of moves, cheapest first.
 
-    Replicas of several nodes are looked at one by one, those of one node together with their neighbours there. Of
-    equals the first by the order of `residents` is kept.
+    Replicas on several nodes are considered one by one, those on one node together with their neighbours there. Among
+    equal ones the first in the order of `residents` is kept.
     """
     alone: dict[str, list[Movable]] = defaultdict(list)
     options: list[list[Gains]] = []
@@ -101,7 +101,7 @@ def clearings(lack: Lack, residents: Iterable[Movable], most_moves: int) -> list
 
 
 def single_clearings(lack: Lack, residents: Iterable[Movable]) -> list[Clearing]:
-    """Every single replica whose departure is enough."""
+    """The clearings by one replica whose departure alone is enough."""
     return [(each.gpus, (each,)) for each in residents if _gain(each, lack.by_node) >= lack.missing]
 
 
@@ -110,7 +110,7 @@ def _gain(each: Movable, by_node: Mapping[str, int]) -> int:
 
 
 def _off_one_node(residents: list[Movable], lack: int, most_moves: int) -> list[Clearing]:
-    """For each number of moves the fewest GPUs that make up for a node's lack."""
+    """For each number of moves, the clearing with the fewest GPUs that frees enough on one node."""
     if sum(each.gpus for each in residents) < lack:
         return []
     best: Best = {(0, 0): (0, ())}
@@ -120,7 +120,7 @@ def _off_one_node(residents: list[Movable], lack: int, most_moves: int) -> list[
 
 
 def _widen(best: Best, choices: Iterable[Gains], goal: int, most_moves: int) -> None:
-    """One step of a knapsack: take one of the choices, or none of them."""
+    """One step of the knapsack: take one of the choices, or none."""
     for (gained, moves), (gpus, leaving) in list(best.items()):
         if gained == goal:
             continue

@@ -1,4 +1,4 @@
-"""Where a replica would go, and of every other domain why not there: the rule of `search`, told domain by domain."""
+"""Where a replica would go, and why not in each other domain: the rule of `search`, explained domain by domain."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Comparison:
 def compare(
     shape: Shape, placement: PlacementSpec, free: FreeMap, neighbours: Neighbours = ALONE, needs: Pairs = ()
 ) -> Comparison | None:
-    """What `find_slot` takes for a whole replica beside what it does not; None where no domain holds one."""
+    """The slot that `find_slot` picks for a whole replica, and why not the others; None where no domain holds one."""
     tally, wishes = tally_of(shape, placement, free, needs), wishes_of(placement, neighbours, free)
     slot = find_in(tally, placement, neighbours, free)
     taken = free.domain_of(slot.nodes[0]) if slot is not None else None
@@ -49,7 +49,7 @@ def compare(
 
 
 def _why_not(other: Merits, best: Merits, taken: str) -> Explanation:
-    """The first of the merits, in order of weight, in which a domain that has room falls behind."""
+    """The first criterion, by priority, in which a domain that has room is worse than the best."""
     if other.in_zone != best.in_zone:
         said = f"its zone has {counted(other.in_zone, 'pod')} of the pool, that of {taken} {best.in_zone}"
     elif other.shared != best.shared:

@@ -1,4 +1,4 @@
-"""Which nodes a pool may use at all, whatever is free on them: ordered claims, the first that fails is the reason."""
+"""Which nodes a pool may use at all, whatever is free on them: ordered checks, the first that fails is the reason."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _IN_BYTES = ("memory", "ephemeral-storage")
 @made_often
 @dataclass(frozen=True, slots=True)
 class EligibleDomain:
-    """A domain with the nodes that may be used (`names` are theirs, in natural order), and why the others may not."""
+    """A domain with its usable nodes (`names` are theirs, in natural order), and why the others are not usable."""
 
     domain: NvlinkDomain
     nodes: tuple[FabricNode, ...]
@@ -53,13 +53,13 @@ class Wish:
 
     @property
     def key(self) -> Eligibility:
-        """What of it decides which nodes are usable: pools that agree in it share the answer."""
+        """The part of the wish that decides which nodes are usable: pools that agree in it share the answer."""
         placement = self.placement
         wish = placement.accelerators, placement.node_selector, self.tolerated.taints, placement.nvlink_domain
         return self.shape.accelerator, self.shape.gpus > 1, *wish, self.needs
 
 
-# Of so many kinds of wishes the answers are kept, each a megabyte in a cluster of 5,000 nodes.
+# Answers are kept for this many different wishes, each a megabyte in a cluster of 5,000 nodes.
 WISHES = 32
 _LAST: LastAnswers[tuple[NvlinkDomain, ...], tuple[EligibleDomain, ...]] = LastAnswers(WISHES)
 
@@ -69,14 +69,14 @@ def eligible_domains(
 ) -> tuple[EligibleDomain, ...]:
     """Every domain of the fabric with its nodes sorted into usable and not, for this shape and pool.
 
-    Most domains are what they were when somebody asked last, in this pass or in an earlier one. `needs` is what each
-    pod asks for beside accelerators, as quantities by resource.
+    Most domains are unchanged since the last answer, of this pass or an earlier one, which is then reused. `needs` is
+    what each pod requests besides accelerators, as quantities by resource.
     """
     return _eligible(_wish(shape, placement, free, needs), free)
 
 
 def eligibility(shape: Shape, placement: PlacementSpec, free: FreeMap, needs: Pairs = ()) -> Eligibility:
-    """What of a shape and a placement decides which nodes are usable: pools that agree in it share the answer."""
+    """The part of a shape and a placement that decides which nodes are usable; pools that agree in it share answers."""
     return _wish(shape, placement, free, needs).key
 
 
@@ -93,7 +93,7 @@ def _eligible(wish: Wish, free: FreeMap) -> tuple[EligibleDomain, ...]:
 
 
 def _worked_out(wish: Wish, free: FreeMap) -> tuple[EligibleDomain, ...]:
-    """As for everybody with these wide tolerations; only domains that narrow ones open are looked at for this pool."""
+    """The answer shared for these wide tolerations, with domains that narrow ones open checked for this pool alone."""
     fabric, tolerated = free.fabric, wish.tolerated
     if tolerated.taints == tolerated.wide:
         before = _LAST.last(wish.key) or ()
@@ -106,7 +106,7 @@ def _worked_out(wish: Wish, free: FreeMap) -> tuple[EligibleDomain, ...]:
 
 
 def _places_of_parts(wish: Wish, common: Wish, answer: list[EligibleDomain], fabric: Fabric) -> set[int]:
-    """Domains with parts of GPUs, where one of the two wishes opens whole ones and the other does not."""
+    """Positions of domains with parts of GPUs, if only one of the two wishes may use whole GPUs somewhere."""
     whole = (_has_whole_devices(each, fabric) for each in (wish, common))
     return {place for place, each in enumerate(answer) if each.has_parts} if len(set(whole)) > 1 else set()
 
@@ -116,12 +116,12 @@ def _has_whole_devices(wish: Wish, fabric: Fabric) -> bool:
 
 
 def _is_of(known: EligibleDomain, domain: NvlinkDomain) -> bool:
-    """Whether an answer of an earlier pass is about the same domain; parts of GPUs depend on what others have."""
+    """Whether an earlier answer still holds for a domain; with parts of GPUs it depends on others, so it does not."""
     return known.domain is domain and not known.has_parts
 
 
 def _sorted_out(wish: Wish, fabric: Fabric, before: tuple[EligibleDomain, ...]) -> tuple[EligibleDomain, ...]:
-    """All domains; as they were sorted out before where they are the same ones."""
+    """All domains, with earlier answers reused for those that are unchanged."""
     needs = _parsed(wish.needs)
     pairs = zip_longest(fabric.domains, before[: len(fabric.domains)])
     return tuple(
@@ -167,7 +167,7 @@ def _refusals(node: FabricNode, wish: Wish, fabric: Fabric) -> Iterator[Explanat
 
 
 def _is_outside(node: FabricNode, domain: str) -> Explanation | None:
-    """Refuse a node that is not in the one NVLink domain that replicas have to be in, if there is one."""
+    """Refuse a node outside the one NVLink domain that the replicas are bound to, if there is one."""
     if not domain or (node.domain == domain and node.shares_memory):
         return None
     why = "has nobody who forms ComputeDomains" if node.domain == domain else f"is not in NVLink domain {domain}"
@@ -176,9 +176,9 @@ def _is_outside(node: FabricNode, domain: str) -> Explanation | None:
 
 
 def has_the_rest(node: FabricNode, needs: Mapping[str, float]) -> Explanation | None:
-    """Refuse a node that lacks something else that a pod asks for: RDMA devices, more CPU, memory, huge pages or disk.
+    """Refuse a node that lacks another requested resource: RDMA devices, or enough CPU, memory, huge pages or disk.
 
-    How much CPU, memory, huge pages and disk others hold is not known, so of these the whole node counts.
+    How much CPU, memory, huge pages and disk other pods hold is not known, so the whole node's amount counts.
     """
     if node.left is None or not needs:
         return None

@@ -1,4 +1,4 @@
-"""What is still free while one decision promises GPUs: the only mutable value of the core, local to one pass."""
+"""What is still free while one decision reserves GPUs: the only mutable value of the core, local to one pass."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 
     from weft.domain.fabric import Fabric
 
-    # Names of those who run on each node, or how to find them: most passes name nobody.
+    # Names of the owners of pods on each node, or a function that finds them, as most passes name nobody.
     Occupants = Mapping[str, tuple[str, ...]] | Callable[[], Mapping[str, tuple[str, ...]]]
 
 
 @made_often
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """GPUs of one node that are promised to a pod, or held by one. `holder` is who to name: `pool team/chat`.
+    """GPUs of one node that are reserved for a pod, or held by one. `holder` is named in messages: `pool team/chat`.
 
-    `joins` is 1 where the node's place in a ComputeDomain goes with them: a node can be in one only.
+    `joins` is 1 where the node also joins a ComputeDomain with them; a node can be in one only.
     """
 
     node: str
@@ -36,21 +36,21 @@ _SPARES = "spares of "
 
 
 def spares_of(pool: str) -> str:
-    """The holder of nodes that a pool keeps idle."""
+    """The holder name of nodes that a pool keeps idle as spares."""
     return f"{_SPARES}{pool}"
 
 
 def are_spares(holder: str) -> bool:
-    """Whether what a holder has is kept idle."""
+    """Whether a holder name stands for nodes kept idle as spares."""
     return holder.startswith(_SPARES)
 
 
 class FreeMap:
-    """Free GPUs by node: what the fabric shows minus what is promised.
+    """Free GPUs by node: what is free in the fabric minus what is reserved.
 
-    `occupants` name who runs where, for messages. Answers that depend on the fabric alone are remembered in `eligible`;
-    those in `tallies` follow what is free, by reading in `changes` what happened since they last looked; those in
-    `refusals` hold until something changes, as many replicas of one kind are refused with the same words.
+    `occupants` name who runs where, for messages. Answers that depend on the fabric alone are cached in `eligible`;
+    those in `tallies` are updated by reading in `changes` what happened since they were last used; those in `refusals`
+    hold until something changes, as many replicas of one kind are refused for the same reason.
     """
 
     __slots__ = (
@@ -69,7 +69,7 @@ class FreeMap:
     )
 
     def __init__(self, fabric: Fabric, occupants: Occupants) -> None:
-        """Start from what pods hold; promises follow through `reserve`."""
+        """Start from what pods hold; reservations follow through `reserve`."""
         self.fabric = fabric
         self.eligible: dict[Any, Any] = {}
         self.tallies: dict[Any, Any] = {}
@@ -86,7 +86,7 @@ class FreeMap:
 
     @classmethod
     def of(cls, fabric: Fabric, reserved: Iterable[Hold] = (), occupants: Occupants | None = None) -> FreeMap:
-        """The fabric's free GPUs minus what is already promised."""
+        """The fabric's free GPUs minus what is already reserved."""
         free = cls(fabric, occupants or {})
         for hold in reserved:
             free.reserve(hold)
@@ -98,19 +98,19 @@ class FreeMap:
 
     @property
     def left(self) -> Mapping[str, int]:
-        """Free GPUs by node, below 0 where more is promised than there is."""
+        """Free GPUs by node, negative where more is reserved than exists."""
         return self._free
 
     def each(self, nodes: Sequence[str], *, joins: bool = False) -> list[int]:
-        """Free GPUs of nodes of the fabric, in their order; for pods that join a ComputeDomain none where one is."""
+        """Free GPUs of given nodes of the fabric, in order; with `joins`, 0 for nodes that are in a ComputeDomain."""
         if joins and self._joined:
             return [0 if self.has_joined(node) else max(0, self._free[node]) for node in nodes]
         return [left if (left := self._free[node]) > 0 else 0 for node in nodes]
 
     def has_joined(self, node: str) -> bool:
-        """Whether a node is in a ComputeDomain, or promised to one, so that it cannot be in another.
+        """Whether a node is in a ComputeDomain, or reserved for one, so that it cannot join another.
 
-        Where NVLink ends at the node, or nobody forms ComputeDomains, that keeps nobody away.
+        False where NVLink ends at the node, or nothing forms ComputeDomains, as that excludes nobody.
         """
         return self._joined[node] > 0 and self.fabric.nodes()[node].shares_memory
 
@@ -119,25 +119,25 @@ class FreeMap:
         return self._domain_of.get(node)
 
     def domains_of(self, nodes: Iterable[str]) -> list[int]:
-        """Positions of the domains of nodes, in their order; of unknown ones none."""
+        """Positions of the domains of nodes, in their order; unknown nodes are skipped."""
         return [home for home in map(self._domain_of.get, nodes) if home is not None]
 
     def reserve(self, hold: Hold) -> None:
-        """Promise GPUs."""
+        """Reserve GPUs."""
         self.shift(hold.node, -hold.gpus, hold.joins)
         self._holders[hold.node].append(hold.holder)
         self._promised[hold.node][hold.holder] += hold.gpus
 
     def release(self, hold: Hold) -> None:
-        """Take a promise back."""
+        """Cancel a reservation."""
         self.shift(hold.node, hold.gpus, -hold.joins)
         self._holders[hold.node].remove(hold.holder)
         self._promised[hold.node][hold.holder] -= hold.gpus
 
     def shift(self, node: str, gpus: int, joins: int = 0) -> None:
-        """Count so many GPUs more as free (fewer, if negative) without naming anybody: for `supposing`.
+        """Count so many more GPUs as free (fewer, if negative) without a holder: for `supposing`.
 
-        `joins` are ComputeDomains that the node is in from now on, or not any more.
+        `joins` is the change in the number of ComputeDomains that the node is in.
         """
         self._free[node] = self._free.get(node, 0) + gpus
         if joins:
@@ -145,13 +145,13 @@ class FreeMap:
         self.changes.append((node, gpus, joins))
 
     def suppose_gone(self, holds: Iterable[Hold]) -> None:
-        """Count as free what they hold: for `supposing`."""
+        """Count the GPUs of these holds as free: for `supposing`."""
         for hold in holds:
             self.shift(hold.node, hold.gpus, -hold.joins)
 
     @contextmanager
     def supposing(self) -> Iterator[None]:
-        """Undo every `shift` from within at the end: to ask what would be free if."""
+        """A context that undoes every `shift` made inside it at the end, for what-if questions."""
         mark = len(self.changes)
         try:
             yield
@@ -160,9 +160,9 @@ class FreeMap:
                 self.shift(node, -gpus, -joins)
 
     def promised(self, node: str, beside: str) -> int:
-        """GPUs of a node that are promised and that no pod holds yet, as the holder `beside` has to count them.
+        """GPUs of a node that are reserved but not yet held by a pod, as the holder `beside` has to count them.
 
-        What others shall have in the place of their own leaving pods takes nothing from it: those pods are counted.
+        Reservations of others in place of their own terminating pods do not count, as those pods are counted as used.
         """
         known = self.fabric.nodes().get(node)
         if known is None:
@@ -173,19 +173,19 @@ class FreeMap:
         return known.total - known.used - self._free[node] - in_place
 
     def leaving(self, node: str, holder: str) -> int:
-        """GPUs of a node that a holder's own leaving pods hold."""
+        """GPUs of a node held by a holder's own terminating pods."""
         return sum(hold.gpus for hold in self.vacated(holder) if hold.node == node)
 
     def vacate(self, hold: Hold) -> None:
-        """Note that pods of a holder leave: what they hold until they are gone may be promised to it again."""
+        """Note that pods of a holder terminate: what they hold until then may be reserved for it again."""
         self._vacated[hold.holder].append(hold)
 
     def vacated(self, holder: str) -> Sequence[Hold]:
-        """What a holder's own leaving pods hold."""
+        """What a holder's own terminating pods hold."""
         return self._vacated.get(holder, ())
 
     def holders(self, node: str) -> tuple[str, ...]:
-        """Who holds GPUs of a node, by pods or by promise, each once and sorted."""
+        """Holders of GPUs of a node, by pods or by reservation, each once and sorted."""
         if callable(self._occupants):
             self._occupants = self._occupants()
         return tuple(sorted({*self._occupants.get(node, ()), *self._holders.get(node, ())}))

@@ -1,4 +1,4 @@
-"""How near NVLink domains are to each other: by the tiers of the network that they share."""
+"""How near NVLink domains are to each other, by the network tiers that they share."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ if TYPE_CHECKING:
 
 
 def path_of(domain: NvlinkDomain) -> Tiers:
-    """The tiers with the domain below them; a board is none, as its pods exchange nothing over its NVLink."""
+    """The network tiers of a domain and, for a rack, its own name: pods exchange nothing over one board's NVLink."""
     return (*domain.tiers, domain.name if len(domain.nodes) > 1 else "")
 
 
 def areas_around(path: Tiers) -> tuple[Tiers, ...]:
-    """What a path is in, from its zone down: the deeper the area that two paths share, the nearer they are.
+    """All areas that contain a path, from its zone down: the deeper the area that two paths share, the nearer they are.
 
-    An area goes by all that is above it, as names of leaves repeat from spine to spine. An empty value is unknown, and
-    names none.
+    An area is named by its whole prefix, as names of leaves repeat from spine to spine. An empty name is unknown, and
+    makes no area.
     """
     return tuple(path[: depth + 1] for depth, name in enumerate(path) if name)

@@ -1,4 +1,4 @@
-"""Look once more at a slot that was promised earlier, just before pods are released into it."""
+"""Check a slot that was assigned earlier once more, just before its pods are released."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def slot_is_still_free(
     assignment: Assignment, fabric: Fabric, reserved: Mapping[str, int], bound: Collection[int] = ()
 ) -> bool:
-    """Whether every pod of a replica that is not bound yet still finds its GPUs; see `slot_lost`."""
+    """Whether every unbound pod of a replica still finds its GPUs; see `slot_lost`."""
     return slot_lost(assignment, fabric, reserved, bound) is None
 
 
@@ -28,7 +28,7 @@ def slot_lost(
 ) -> Explanation | None:
     """Why the slot of a replica is not free any more, or None.
 
-    `reserved` are GPUs promised to others by node; `bound` are the ranks that sit on their nodes already and whose
+    `reserved` are GPUs reserved for others by node; `bound` are the ranks that sit on their nodes already and whose
     devices the fabric therefore counts as used.
     """
     nodes = fabric.nodes()
@@ -55,7 +55,7 @@ def domain_lost(
 ) -> Explanation | None:
     """Why a replica's ComputeDomain cannot form on its nodes, or None; nodes of `bound` ranks are in it already.
 
-    `mine` says of a ComputeDomain, as namespace/name, that a node's being in it does not matter.
+    `mine` tells, by namespace/name, whether a ComputeDomain that a node is in may be ignored.
     """
     nodes, shared = fabric.nodes(), assignment.compute_domain
     if shared is None:
@@ -75,7 +75,7 @@ def domain_lost(
 
 
 def leaves_domain(assignment: Assignment, shape: Shape, fabric: Fabric) -> bool:
-    """Whether a group that must share one NVLink domain (the replica, or a pipeline stage) does not do so now."""
+    """Whether a group that must share one NVLink domain (the replica, or a pipeline stage) no longer does."""
     nodes = fabric.nodes()
     group = max(1, shape.domain_group_gpus // shape.gpus_per_pod)
     for start in range(0, len(assignment.nodes), group):

@@ -1,4 +1,4 @@
-"""Why a replica fits nowhere, domain by domain, and what would make room."""
+"""Why a replica fits nowhere, domain by domain, and what would free enough room."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NAMED_NODES = 3
 def refuse(
     shape: Shape, rooms: Sequence[Room], free: FreeMap, rule: DomainRule
 ) -> tuple[Explanation, tuple[tuple[str, Explanation], ...]]:
-    """The sentence for the condition, and one reason for every domain."""
+    """The explanation for the condition, and (domain, explanation) for every domain."""
     group = _group_pods(shape, rule)
     need = _need(shape, group)
     counted = [_Counted.of(room, shape, free) for room in rooms]
@@ -41,7 +41,7 @@ def refuse(
 
 @dataclass(frozen=True, slots=True)
 class _Counted:
-    """A room with how many of its nodes are large enough for a pod (spares too), and on how many one fits now."""
+    """A room with counts: nodes large enough for a pod (spares too), nodes on which one fits now, and free GPUs."""
 
     room: Room
     large_enough: int
@@ -50,7 +50,7 @@ class _Counted:
 
     @classmethod
     def of(cls, room: Room, shape: Shape, free: FreeMap) -> _Counted:
-        """Once for every room, as each reason needs it."""
+        """Count one room once, as each message needs the numbers."""
         size, left = shape.gpus_per_pod, free.each([node.name for node in room.nodes])
         large_enough = [node for nodes in (room.nodes, room.spares) for node in nodes if node.total >= size]
         return cls(room, len(large_enough), len([gpus for gpus in left if gpus >= size]), sum(left))
@@ -90,7 +90,7 @@ def _most_common(room: Room) -> Explanation:
 
 
 def _what_would_do(shape: Shape, group: int, counted: Sequence[_Counted], free: FreeMap) -> str:
-    """What comes nearest, and what to free there; nothing that is asked for would only fill up the spares."""
+    """What comes nearest and what to free there, without suggestions that would only fill up the spares."""
     if shape.pods > 1:
         return _room_in_a_domain(shape, group, counted, free)
     usable = [node for each in counted for node in each.room.nodes]
@@ -102,7 +102,7 @@ def _what_would_do(shape: Shape, group: int, counted: Sequence[_Counted], free: 
 
 
 def _room_on_a_node(shape: Shape, counted: Sequence[_Counted], free: FreeMap) -> str:
-    """The node that needs the least clearing, or whole nodes of the domain where the spares are due first."""
+    """The node that needs the least freeing, or whole nodes of a domain where freed nodes become spares first."""
     helpful = [node for each in counted for node in each.room.nodes if _helps(node, each.room, shape)]
     if helpful:
         node = _cheapest(helpful, free)
@@ -115,7 +115,7 @@ def _room_on_a_node(shape: Shape, counted: Sequence[_Counted], free: FreeMap) ->
 
 
 def _helps(node: FabricNode, room: Room, shape: Shape) -> bool:
-    """Whether the node would be used once it has room: one that becomes wholly free is a spare while those are due."""
+    """Whether freeing the node would help: one that becomes wholly free turns into a spare while spares are due."""
     becomes_a_spare = node.total == shape.gpus_per_pod and len(room.spares) < room.spares_due
     return node.total >= shape.gpus_per_pod and not becomes_a_spare
 
@@ -131,7 +131,7 @@ def _room_in_a_domain(shape: Shape, group: int, counted: Sequence[_Counted], fre
 
 
 def _nearest(group: int, counted: Sequence[_Counted]) -> _Counted:
-    """The domain with the least to free, among those that are large enough if there are any."""
+    """The domain with the least to free, preferably among those that are large enough."""
     return max(
         counted,
         key=lambda each: (each.large_enough - each.room.spares_due >= group, each.fitting, each.large_enough),
@@ -139,7 +139,7 @@ def _nearest(group: int, counted: Sequence[_Counted]) -> _Counted:
 
 
 def _nodes_to_free(shape: Shape, group: int, counted: _Counted, free: FreeMap) -> str:
-    """How many nodes to clear: those that the group lacks, and those that the spares take before."""
+    """How many nodes to free: those that the group lacks, and those that spares take first."""
     room = counted.room
     spares = room.spares_due - len(room.spares)
     missing = group - counted.fitting + spares
@@ -150,7 +150,7 @@ def _nodes_to_free(shape: Shape, group: int, counted: _Counted, free: FreeMap) -
 
 
 def _spared(shape: Shape, group: int, counted: Sequence[_Counted], free: FreeMap) -> str:
-    """The free nodes that would do, or complete what would, were they not kept."""
+    """The free nodes that would complete a slot, if they were not kept as spares."""
     kept: list[str] = []
     for each in counted:
         fitting = [node.name for node in each.room.spares if free.on(node.name) >= shape.gpus_per_pod]
@@ -162,7 +162,7 @@ def _spared(shape: Shape, group: int, counted: Sequence[_Counted], free: FreeMap
 
 
 def _spared_by_others(rooms: Sequence[Room], free: FreeMap) -> str:
-    """Idle nodes that other pools keep: who sees them free wonders why nothing goes there."""
+    """Idle nodes kept as spares by other pools, so that a reader knows why nothing is placed there."""
     kept: dict[str, list[str]] = {}
     for node in (node for room in rooms for node in room.nodes if node.used == 0 and free.on(node.name) < node.total):
         for holder in filter(are_spares, free.holders(node.name)):
@@ -176,7 +176,7 @@ def _kept(spares: int) -> str:
 
 
 def _cheapest(nodes: Sequence[FabricNode], free: FreeMap) -> FabricNode:
-    """The node that needs the least clearing; the first by order among equals."""
+    """The node that needs the least freeing; the first in order among equals."""
     return max(nodes, key=lambda node: (free.on(node.name), -len(free.holders(node.name))))
 
 
@@ -187,7 +187,7 @@ def _held_by(nodes: Sequence[FabricNode], free: FreeMap) -> str:
 
 
 def _passed_over(rooms: Sequence[Room], *, everything: bool = False) -> str:
-    """Nodes that would count but for a reason somebody can remove; other accelerators only where nothing is left."""
+    """Nodes excluded for reasons that somebody can remove; other accelerators only if `everything` is set."""
     by_reason: dict[Reason, list[tuple[FabricNode, Explanation]]] = {}
     for room in rooms:
         for node, refusal in room.passed_over:
@@ -198,7 +198,7 @@ def _passed_over(rooms: Sequence[Room], *, everything: bool = False) -> str:
 
 
 def _counted(reason: Reason, refused: Sequence[tuple[FabricNode, Explanation]]) -> str:
-    """One node in its own words, several by number and name; what they lack is in the words of the first."""
+    """One node by its own message, several by number and names; what they lack is told by the first message."""
     if len(refused) == 1:
         return refused[0][1].message
     named = f"{len(refused)} {reason.value} ({_listed([node.name for node, _ in refused])})"

@@ -1,7 +1,7 @@
-"""Move a few replicas so that one that fits nowhere gets a place: surge first, smallest moves first, at most so many.
+"""Move a few replicas so that one that fits nowhere gets a slot: surge first, smallest moves first, a bounded number.
 
-Each move takes its target before it leaves its source. Targets are free before anything moves, so that all moves can go
-on at the same time and in any order.
+Each move starts at its target before it leaves its source. Targets are free before anything moves, so that all moves
+can proceed at the same time and in any order.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from weft.placement.freemap import FreeMap
     from weft.placement.tally import Tally
 
-    _Waiting = tuple[Cost, int, Clearing | None]  # a domain by what it costs at least, or one of its clearings
+    _Waiting = tuple[Cost, int, Clearing | None]  # a domain with its lower bound, or one of its clearings
 
-EFFORT = 200  # domains and clearings looked at for one replica: a cluster without hope costs no more than another
+EFFORT = 200  # domains and clearings tried per replica, so that a hopeless cluster costs no more than another
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One replica from its nodes to others; `target[rank]` is the new node of pod `rank`."""
+    """The move of one replica to other nodes; `target[rank]` is the new node of pod `rank`."""
 
     owner: str
     source: tuple[str, ...]
@@ -39,27 +39,27 @@ class Move:
 
     @property
     def gpus(self) -> int:
-        """GPUs that are held twice while it goes on."""
+        """GPUs that are held twice during the move."""
         return self.gpus_per_pod * len(self.target)
 
 
 @dataclass(frozen=True, slots=True)
 class Repacking:
-    """Moves in any order, and the slot that is free once they are done; nobody else may take its free part before."""
+    """Moves in any order, and the slot that is free after them; nobody else may take its free part before."""
 
     moves: tuple[Move, ...]
     slot: Slot
 
     @property
     def gpus(self) -> int:
-        """GPUs that move."""
+        """GPUs of all replicas that move."""
         return sum(move.gpus for move in self.moves)
 
 
 def repack(required: Requirements, movable: Iterable[Movable], free: FreeMap, most_moves: int) -> Repacking | None:
     """The cheapest set of at most `most_moves` moves found that opens a slot for `required`, or None.
 
-    Where one move is enough, one is found. No moves where it fits already. `free` is afterwards as it was, and the
+    If one move is enough, one is found. There are no moves if it fits already. `free` is unchanged afterwards, and the
     answer does not depend on the order of `movable`.
     """
     fits = find_whole(required.shape, required.placement, free, required.neighbours, required.needs)
@@ -74,9 +74,9 @@ def repack(required: Requirements, movable: Iterable[Movable], free: FreeMap, mo
 def still_opens(
     wanted: tuple[Requirements, Slot], leaving: Sequence[Movable], replaced: Collection[str], free: FreeMap
 ) -> Repacking | None:
-    """The slot chosen for what was `wanted`, and where those go that are not `replaced` yet, if it is free after them.
+    """The chosen slot for `wanted`, if it is free after all have left, and moves for those not `replaced` yet.
 
-    None where it is not, or where one of them finds no place. `replaced` are owners.
+    None where it is not free, or where one of them fits nowhere. `replaced` are owners.
     """
     required, slot = wanted
     search = _Search.among(leaving, required, _tallies(leaving, free), free)
@@ -85,7 +85,7 @@ def still_opens(
 
 
 def _left(required: Requirements, free: FreeMap) -> int:
-    """Free GPUs of its kind anywhere: moves never make more of them."""
+    """Free GPUs of the accelerator in the whole fabric: moves never increase that."""
     kind = required.shape.accelerator
     return sum(
         sum(free.each([node.name for node in domain.nodes]))
@@ -95,23 +95,23 @@ def _left(required: Requirements, free: FreeMap) -> int:
 
 
 def _tallies(movable: Iterable[Movable], free: FreeMap) -> dict[int, Tally]:
-    """By id of what they require."""
+    """Tallies of the replicas by `id` of their requirements."""
     wishes = {id(each.required): each.required for each in movable}
     return {known: tally_of(each.shape, each.placement, free, each.needs) for known, each in wishes.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """One repacking: where a replica fits, and who could leave which domain. `free` changes by supposition only."""
+    """The search for one repacking: where a replica fits, and who could leave which domain. `free` ends unchanged."""
 
     free: FreeMap
     tally: Tally
-    residents: Mapping[int, Sequence[Movable]]  # by domain, only those for whom there is room somewhere
-    tallies: Mapping[int, Tally]  # by id of what they require: hashing one takes longer than its answer
+    residents: Mapping[int, Sequence[Movable]]  # by domain, only those that fit somewhere else
+    tallies: Mapping[int, Tally]  # by `id` of their requirements: hashing them takes longer than the answer
 
     @classmethod
     def of(cls, required: Requirements, movable: Sequence[Movable], free: FreeMap) -> _Search:
-        """Look once at everybody for whom there is room somewhere."""
+        """A search among the movable replicas that fit somewhere else."""
         tallies = _tallies(movable, free)
         return cls.among(
             [each for each in movable if not tallies[id(each.required)].is_empty()], required, tallies, free
@@ -121,7 +121,7 @@ class _Search:
     def among(
         cls, movable: Iterable[Movable], required: Requirements, tallies: Mapping[int, Tally], free: FreeMap
     ) -> _Search:
-        """A search among movable replicas, by the NVLink domains that they are in."""
+        """A search among all these replicas, by the NVLink domains that they are in."""
         residents: dict[int, list[Movable]] = defaultdict(list)
         for each in movable:
             for domain in {domain for node in each.nodes if (domain := free.domain_of(node)) is not None}:
@@ -129,7 +129,7 @@ class _Search:
         return cls(free, tally_of(required.shape, required.placement, free, required.needs), residents, tallies)
 
     def cheapest(self, most_moves: int) -> Repacking | None:
-        """Try the cheapest clearings of all domains first, domains where much has to leave last."""
+        """The first repacking that works, trying the cheapest clearings of all domains first."""
         waiting: list[_Waiting] = [((lack.least_gpus, 0, ()), domain, None) for domain, lack in self._lacks()]
         heapify(waiting)
         for _ in range(EFFORT):
@@ -147,7 +147,7 @@ class _Search:
         return None
 
     def single(self) -> Repacking | None:
-        """The cheapest single move of all that there are."""
+        """The cheapest repacking by a single move."""
         found = [
             (cost(clearing), domain, clearing[1])
             for domain, lack in self._lacks()
@@ -160,7 +160,7 @@ class _Search:
         return None
 
     def _lacks(self) -> Iterator[tuple[int, Lack]]:
-        """Domains where moves may help."""
+        """Yield the domains where moves may help, with what each lacks."""
         for domain in self.residents:
             lack = self._lack(domain)
             if len(lack.by_node) >= lack.missing:
@@ -172,7 +172,7 @@ class _Search:
         return Lack.of(dict(zip(nodes, left, strict=True)), self.tally.group)
 
     def settle(self, leaving: Sequence[Movable], slot: tuple[str, ...], waiting: Sequence[Movable]) -> Repacking | None:
-        """New places, beside the slot and its spares, for those of the leaving ones that wait for one."""
+        """The repacking with new nodes for the `waiting` ones outside the slot and its domain's spares, or None."""
         spares = self._spares(slot, leaving)
         with self.free.supposing():
             for node, gpus in self._beyond(slot, leaving).items():
@@ -183,7 +183,7 @@ class _Search:
         return None if moves is None else Repacking(moves, Slot(slot))
 
     def opens(self, slot: tuple[str, ...], leaving: Iterable[Movable]) -> bool:
-        """Whether these nodes may be used together, and are free once all have left."""
+        """Whether these nodes may form one slot, and are free once all of `leaving` have left."""
         group = self.tally.group
         domain = self.free.domain_of(slot[0]) if len(slot) == group.pods else None
         if domain is None:
@@ -195,7 +195,7 @@ class _Search:
             return set(slot) <= set(self.tally.nodes(domain)) and min(left) >= group.gpus_per_pod
 
     def slot(self, leaving: Iterable[Movable], domain: int) -> tuple[str, ...] | None:
-        """Nodes as they would be chosen once all have left."""
+        """The slot that would be chosen in a domain once all of `leaving` have left."""
         with self.free.supposing():
             for each in leaving:
                 self._leave(each)
@@ -204,7 +204,7 @@ class _Search:
             return pick(self.tally.nodes(domain), self.tally.group, self.free)
 
     def slot_beside(self, leaving: Movable, domain: int) -> tuple[str, ...] | None:
-        """Nodes that leave as many as possible to the one that leaves, which may move within its domain."""
+        """A slot that leaves the moving replica as many nodes as possible, as it may move within its domain."""
         size, own = self.tally.group.gpus_per_pod, leaving.gpus_per_pod
         with self.free.supposing():
             self._leave(leaving)
@@ -225,7 +225,7 @@ class _Search:
             return tuple(node.name for node in self.tally.room(domain).spares) if domain is not None else ()
 
     def _beyond(self, slot: Iterable[str], leaving: Iterable[Movable]) -> dict[str, int]:
-        """What the slot needs of its nodes beyond what those that leave have there: no target may take that."""
+        """GPUs that the slot needs by node beyond those that the leaving replicas hold: no target may take them."""
         needed = dict.fromkeys(slot, self.tally.group.gpus_per_pod)
         for each in leaving:
             for node in each.nodes:
@@ -234,7 +234,7 @@ class _Search:
         return needed
 
     def _move_all(self, waiting: Iterable[Movable]) -> tuple[Move, ...] | None:
-        """The tightest place for each, the largest first, as it has the least choice; no source counts as left."""
+        """Find the tightest slot for each, the largest first, as it has the least choice; no source counts as free."""
         moves: list[Move] = []
         for each in sorted(waiting, key=lambda each: (-each.gpus, each.owner)):
             required = each.required

@@ -1,7 +1,7 @@
 """How many replicas of each size would still fit: sizes are powers of two, whole nodes above one node.
 
-A replica within a node takes any of its GPUs. A larger one takes whole nodes of one NVLink domain, so that 18 nodes of
-4 GPUs hold one of 64 GPUs, or four of 16. Taints and labels are left aside: they differ from pool to pool.
+A replica within a node may use any of its GPUs. A larger one takes whole nodes of one NVLink domain, so that 18 nodes
+of 4 GPUs hold one of 64 GPUs, or four of 16. Taints and labels are ignored, as they differ from pool to pool.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LAST: LastAnswers[tuple[NvlinkDomain, tuple[int, ...]], DomainRoom] = LastAnswe
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Rooms:
-    """The last rooms, and what they were counted from."""
+    """The last answer, and the domains and free GPUs that it was counted from."""
 
     domains: tuple[NvlinkDomain, ...]
     left: dict[str, int]
@@ -40,9 +40,9 @@ _LAST_ROOMS: LastAnswers[tuple[tuple[NvlinkDomain, ...], dict[str, int]], _Rooms
 
 
 def rooms_of(free: FreeMap) -> tuple[DomainRoom, ...]:
-    """Every domain of the fabric, in its order; one look at each node, and one count for domains that are alike.
+    """The room in every domain of the fabric, in its order, counted once for all domains that are alike.
 
-    A domain in which nothing has changed since the last time has the same room, and where none has, all are the same.
+    Domains in which nothing has changed keep their last answer, and if none has, so does the whole fabric.
     """
     before, question = _LAST_ROOMS.last("rooms"), (free.fabric.domains, dict(free.left))
     return _LAST_ROOMS.ask("rooms", question, lambda _: _rooms(free, before)).rooms
@@ -63,7 +63,7 @@ def _rooms(free: FreeMap, before: _Rooms | None) -> _Rooms:
 
 
 def _places_that_differ(free: FreeMap, before: _Rooms | None) -> Iterable[int]:
-    """Domains that are others than before, or have another number of GPUs free on one of their nodes."""
+    """Positions of domains that were replaced, or in which the free GPUs of a node have changed."""
     domains = free.fabric.domains
     if before is None or len(before.rooms) != len(domains):
         return range(len(domains))
@@ -73,7 +73,7 @@ def _places_that_differ(free: FreeMap, before: _Rooms | None) -> Iterable[int]:
 
 
 def by_accelerator(rooms: Iterable[DomainRoom]) -> tuple[AcceleratorRoom, ...]:
-    """Sums over the domains, by name of the accelerator."""
+    """Sums over the domains of each accelerator, sorted by its name."""
     found: dict[str, list[DomainRoom]] = defaultdict(list)
     for room in rooms:
         found[room.accelerator].append(room)
@@ -90,15 +90,15 @@ def sizes(node_gpus: int, nodes: int) -> Iterator[int]:
 
 
 def _room(domain: NvlinkDomain, free: tuple[int, ...], known: dict[_Kind, _Count]) -> DomainRoom:
-    whole: list[int] = []  # free GPUs of the nodes that offer whole ones
+    whole: list[int] = []  # free GPUs of the nodes with whole GPUs
     parts = 0
     for node, left in zip(domain.nodes, free, strict=True):
         if node.unusable is None and node.shared:
-            parts += left  # each serves one rank alone
+            parts += left  # each serves a replica of one GPU only
         elif node.unusable is None:
             whole.append(left)
     totals = [node.total for node in domain.nodes]
-    # A group is of whole GPUs: a node that offers more parts than others have GPUs is no measure for it.
+    # A group uses whole GPUs, so nodes that offer parts do not define the size of a node.
     uncut = [node.total for node in domain.nodes if not node.shared] or totals
     whole.sort()
     kind = max(uncut, default=0), len(uncut), tuple(whole), parts
@@ -117,7 +117,7 @@ def _count(node_gpus: int, nodes: int, whole: tuple[int, ...], parts: int) -> _C
 
 
 def _slots(size: int, node_gpus: int, left: Mapping[int, int]) -> int:
-    """`left` counts nodes by the GPUs that are free on them."""
+    """Slots for replicas of `size` GPUs; `left` is the number of nodes by their free GPUs."""
     if size <= node_gpus:
         return sum(gpus // size * nodes for gpus, nodes in left.items())
     return sum(nodes for gpus, nodes in left.items() if gpus >= node_gpus) // (size // node_gpus)

@@ -1,4 +1,4 @@
-"""What one search may use of each NVLink domain: the nodes the pool may take, less what it keeps as spares."""
+"""The part of each NVLink domain that a search may use: nodes that the pool may use, less those kept as spares."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """A domain as one search sees it: `nodes` may be used, `spares` are free and stay so, `passed_over` have reasons.
+    """A domain as one search sees it: usable `nodes`, free `spares` that stay so, `passed_over` nodes with reasons.
 
-    `spares_due` is how many the pool wants kept; nodes that become wholly free fill them up first.
+    `spares_due` is how many spares the pool wants; nodes that become wholly free fill them up first.
     """
 
     domain: NvlinkDomain
@@ -52,10 +52,10 @@ def rooms_for(shape: Shape, placement: PlacementSpec, free: FreeMap, needs: Pair
 
 
 def _without_joined(room: Room, free: FreeMap, least: int = 0) -> Room:
-    """Less the nodes that are in a ComputeDomain, or promised to one: for pods that share memory over NVLink.
+    """The room without nodes in a ComputeDomain, or reserved for one: for pods that share memory over NVLink.
 
-    Those of a split share one with each other, so that it is no ComputeDomain that keeps them off nodes which are full:
-    only such are left out that have `least` GPUs free.
+    Pods of a split are in one ComputeDomain with each other, and nodes full of them are not excluded for being in it:
+    only nodes with `least` free GPUs are.
     """
     every = (*room.nodes, *room.spares)
     joined = [node for node in every if free.has_joined(node.name) and free.on(node.name) >= least]
@@ -77,7 +77,7 @@ def _is_joined(node: FabricNode, free: FreeMap) -> Explanation:
 
 
 def room_in(each: EligibleDomain, placement: PlacementSpec, free: FreeMap) -> Room:
-    """One domain for a search: spare nodes of a rack are kept, as many as the pool wants; a board has none."""
+    """One domain as a search may use it: racks keep as many spare nodes as the pool wants, boards none."""
     due = placement.spare_nodes_per_domain if len(each.domain.nodes) > 1 else 0
     if due < 1:
         return Room(each.domain, each.nodes, (), 0, each.passed_over)
@@ -92,9 +92,9 @@ def room_in(each: EligibleDomain, placement: PlacementSpec, free: FreeMap) -> Ro
 
 
 def spare_nodes(nodes: Collection[FabricNode], count: int, free: FreeMap) -> list[FabricNode]:
-    """Those of a rack that are kept: the last idle ones in natural order, at most so many.
+    """The nodes of a rack to keep as spares: the last idle ones in natural order, at most `count`.
 
-    One that has lost a GPU can stand in for none of the others.
+    A node that has lost a GPU is never one, as it can replace none of the others.
     """
     whole = max((node.total for node in nodes), default=0)
     idle = [node for node in nodes if free.on(node.name) == node.total == whole > 0]

@@ -1,4 +1,4 @@
-"""Find one slot: the tightest NVLink domain that holds the whole replica, so that big holes stay big.
+"""Find one slot: the tightest NVLink domain that holds the whole replica, so that large holes stay whole.
 
 Rule: best fit counted in pods of the arriving shape, the rule of Kueue's topology-aware scheduling.
 """
@@ -35,9 +35,9 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Neighbours:
-    """Nodes that matter to where a replica goes: of `siblings` in its pool, and of `partners` in the other half.
+    """Nodes that influence where a replica goes: of `siblings` in its pool, and of `partners` in the other half.
 
-    Near a partner KV travels the shorter way, which counts for more than a tight fit: in its NVLink domain, below its
+    KV travels a shorter way to a near partner, which counts for more than a tight fit: in its NVLink domain, below its
     leaf switch, in its block, and so on up to its zone. Where the pool wants to spread over zones, that comes first,
     and partners do not count.
     """
@@ -57,7 +57,7 @@ class Refusal:
     domains: tuple[tuple[str, Explanation], ...]
 
 
-# What is told to who only asks whether there is a slot: the reasons of all domains take many times as long to find.
+# The answer to callers that need no reasons, as those of all domains take many times as long to find.
 NOBODY_ASKED = Refusal(Explanation(Reason.NoSlot, ""), ())
 
 
@@ -70,10 +70,10 @@ def find_slot(  # noqa: PLR0913 - what is looked for, where, and how
     *,
     tells: bool = True,
 ) -> Slot | Refusal:
-    """Nodes for one replica of `shape`, or why there are none. Promises nothing: the caller reserves.
+    """Nodes for one replica of `shape`, or why there are none. Reserves nothing: the caller does.
 
     Pipeline stages share a domain unless `placement.domain` is Preferred; a stage itself never leaves one. `needs`
-    is what each pod asks for beside accelerators. Where nobody reads why there is none, `tells` is False.
+    is what each pod requests besides accelerators. If nobody reads the reasons of a refusal, `tells` is False.
     """
     whole = find_whole(shape, placement, free, neighbours, needs)
     if whole is not None:
@@ -101,7 +101,7 @@ def _in_stages_or_not(shape: Shape, placement: PlacementSpec, free: FreeMap, nee
 
 
 def _may_spread(shape: Shape, placement: PlacementSpec) -> bool:
-    """Whether pipeline stages of one replica may be in several domains."""
+    """Whether pipeline stages of one replica may be in different domains."""
     return shape.pipeline_parallel > 1 and shape.pods > 1 and placement.domain is DomainRule.Preferred
 
 
@@ -113,13 +113,13 @@ def find_whole(
 
 
 def find_in(tally: Tally, placement: PlacementSpec, neighbours: Neighbours, free: FreeMap) -> Slot | None:
-    """The same with a tally at hand."""
+    """The slot for a whole replica, given its tally, or None."""
     best = tally.tightest(wishes_of(placement, neighbours, free))
     return None if best is None else Slot(pick(tally.nodes(best), tally.group, free))
 
 
 def wishes_of(placement: PlacementSpec, neighbours: Neighbours, free: FreeMap) -> Wishes:
-    """What counts beside a tight fit, as `placement.spread` and the neighbours say."""
+    """Criteria besides a tight fit, from `placement.spread` and the neighbours."""
     if neighbours is ALONE:
         return NO_WISHES
     by_zone = placement.spread == "Zone"
@@ -131,7 +131,7 @@ def wishes_of(placement: PlacementSpec, neighbours: Neighbours, free: FreeMap) -
 
 
 def pick(names: Sequence[str], group: Group, free: FreeMap) -> tuple[str, ...]:
-    """Nodes for one group among those that hold it: the fullest that fit, as near each other by name as possible.
+    """Nodes for one group out of `names`, which hold it: the fullest that fit, and as close by name as possible.
 
     `names` are in natural order.
     """
@@ -147,7 +147,7 @@ def pick(names: Sequence[str], group: Group, free: FreeMap) -> tuple[str, ...]:
 
 
 def _stages_over_domains(rooms: Sequence[Room], stage: Group, stages: int, free: FreeMap) -> tuple[str, ...] | None:
-    """Pipeline stages spread over as few domains of one zone as it takes, each stage whole inside one domain."""
+    """Nodes for pipeline stages in as few domains of one zone as possible, each stage whole inside one domain."""
     for zone in sorted({room.zone for room in rooms}):
         names = {room.name: _in_order(room) for room in rooms if room.zone == zone}
         slots = {name: _stages_in(nodes, stage, free) for name, nodes in names.items()}
@@ -162,7 +162,7 @@ def _in_order(room: Room) -> list[str]:
 
 
 def _stages_in(nodes: Sequence[str], stage: Group, free: FreeMap) -> int:
-    """How many stages of one replica fit: unlike slots of different replicas, they share no node."""
+    """How many stages of one replica fit: unlike different replicas, they share no node."""
     return sum(gpus >= stage.gpus_per_pod for gpus in free.each(nodes)) // stage.pods
 
 

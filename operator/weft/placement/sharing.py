@@ -1,4 +1,4 @@
-"""Which replicas need a ComputeDomain: those whose pods share memory over NVLink, with each other or with a half."""
+"""Which replicas need a ComputeDomain: those whose pods share memory over NVLink, with each other or the other half."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def compute_domain_of(nodes: Sequence[str], fabric: Fabric) -> ComputeDomain | None:
-    """One for a replica that has two pods or more in one NVLink domain where a driver forms them.
+    """The ComputeDomain of a replica with two pods or more in one NVLink domain where a driver forms them, else None.
 
     A replica whose every stage has a rack of its own needs none. One whose stages have several nodes in each of several
     racks needs one all the same: the driver keeps the cliques apart inside it.
@@ -29,6 +29,6 @@ def compute_domain_of(nodes: Sequence[str], fabric: Fabric) -> ComputeDomain | N
 
 
 def cliques_of(nodes: Sequence[str], fabric: Fabric) -> tuple[str, ...]:
-    """The clique in the label of each node, empty where it names none."""
+    """The NVLink clique in the label of each node; empty where it has none."""
     known = fabric.nodes()
     return tuple(clique_of(dict(known[name].labels)) if name in known else "" for name in nodes)

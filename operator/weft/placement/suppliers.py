@@ -1,4 +1,4 @@
-"""What a pool could use of each kind of accelerator, whatever is free: what shapes are chosen for."""
+"""What a pool could use of each accelerator, whatever is free: the supplies that shapes are chosen for."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from weft.domain.fabric import Fabric, FabricNode, NvlinkDomain
     from weft.domain.spec import PlacementSpec
 
-# Taints by which Kubernetes itself says what a node is going through (not ready, cordoned, short of memory); they pass.
+# Taints by which Kubernetes itself marks passing states of a node (not ready, cordoned, short of memory).
 PASSING_TAINTS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
 PLACEMENTS = 4096  # answers that are kept
 
@@ -33,12 +33,12 @@ class Supplier:
     shared: bool
 
 
-_Kinds = dict[tuple[str, bool], Supplier]  # by accelerator, and whether they are parts of GPUs
+_Kinds = dict[tuple[str, bool], Supplier]  # by accelerator, and whether its devices are parts of GPUs
 _LAST: LastAnswers[object, _Kinds] = LastAnswers(PLACEMENTS)
 
 
 def suppliers(fabric: Fabric, placement: PlacementSpec) -> tuple[Supplier, ...]:
-    """What the pool could use when nothing else ran, by accelerator; unready nodes and lost GPUs come back.
+    """What the pool could use if nothing else ran, by accelerator; unready nodes and lost GPUs count as well.
 
     Parts of GPUs count only where there are no whole ones.
     """
@@ -47,7 +47,7 @@ def suppliers(fabric: Fabric, placement: PlacementSpec) -> tuple[Supplier, ...]:
 
 
 def left_out(fabric: Fabric, placement: PlacementSpec) -> dict[str, Explanation]:
-    """Accelerators that the pool may use and the cluster has, but of which no node lets it, with what one says."""
+    """Accelerators that the pool may use and the cluster has, but on no node usable for it, each with a reason."""
     supplied = {each.accelerator for each in suppliers(fabric, placement)}
     tolerated = tolerated_by(placement.tolerations, fabric)
     told: dict[str, Explanation] = {}
@@ -91,7 +91,7 @@ def is_selected(node: FabricNode, placement: PlacementSpec) -> Explanation | Non
 
 
 def _kinds(fabric: Fabric, placement: PlacementSpec, tolerated: Tolerated) -> _Kinds:
-    """What was found for everybody with these wide tolerations, and what the narrow ones add in their domains."""
+    """Supplies by kind: shared by all pools with these wide tolerations, plus what narrow ones add in their domains."""
     if fabric.ground is None:
         return _found(fabric.domains, placement, tolerated)
     wish = placement.accelerators, placement.node_selector, tolerated.taints
@@ -107,7 +107,7 @@ def _worked_out(fabric: Fabric, placement: PlacementSpec, tolerated: Tolerated) 
 
 
 def _together(shared: Mapping[tuple[str, bool], Supplier], more: _Kinds) -> _Kinds:
-    """Both as one. A domain of both has no fewer usable nodes in `more`, so that nothing counts twice."""
+    """Both merged. A domain in both has no fewer usable nodes in `more`, so that nothing counts twice."""
     return {
         kind: _better(shared[kind], more[kind]) if kind in shared and kind in more else shared.get(kind) or more[kind]
         for kind in shared.keys() | more.keys()

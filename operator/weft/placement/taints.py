@@ -1,4 +1,4 @@
-"""Who tolerates which taints: looked up by key and value, so that pools and nodes are not compared pair by pair."""
+"""Which pools tolerate which taints, indexed by key and value, so that pools and nodes are not compared in pairs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Taints = frozenset[Taint]
 
 BLOCKING_EFFECTS = frozenset({"NoSchedule", "NoExecute"})
-# A toleration of taints in more domains than this is likely to be that of other pools, too, and its answers are shared.
+# A toleration that matches taints in more domains than this is likely shared by other pools, so its answers are shared.
 WIDE_DOMAINS = 16
 REMEMBERED = 4096  # tolerations of pools
 
@@ -28,7 +28,7 @@ _NO_TAINTS: Taints = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class Tolerated:
-    """The taints of a fabric that somebody tolerates, and those of them that it has by wide tolerations alone."""
+    """The taints of a fabric that a pool tolerates, and those of them that its wide tolerations alone match."""
 
     taints: Taints = _NO_TAINTS
     wide: Taints = _NO_TAINTS
@@ -39,7 +39,7 @@ NOTHING_TOLERATED = Tolerated()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TaintIndex:
-    """The taints of a fabric that keep pods away, by key and value, and the positions of the domains that have them."""
+    """The taints of a fabric that block pods, by key and value, and the positions of the domains that have them."""
 
     by_key: Mapping[str, Mapping[str, Sequence[Taint]]]
     places: Mapping[Taint, Sequence[int]]
@@ -47,7 +47,7 @@ class TaintIndex:
 
     @classmethod
     def of(cls, domains: Sequence[NvlinkDomain]) -> TaintIndex:
-        """One look at each node."""
+        """Index the taints of all nodes of the domains."""
         places: dict[Taint, list[int]] = defaultdict(list)
         for place, domain in enumerate(domains):
             for taint in {taint for node in domain.nodes if node.taints for taint in node.taints}:
@@ -59,17 +59,17 @@ class TaintIndex:
         return cls(by_key, places)
 
     def tolerated(self, tolerations: Iterable[Toleration]) -> Tolerated:
-        """Those that any of these tolerates."""
+        """The taints that any of these tolerations matches."""
         found = [self._matched(each) for each in tolerations]
         every = _NO_TAINTS.union(*(taints for taints, _ in found))
         return Tolerated(every, _NO_TAINTS.union(*(taints for taints, wide in found if wide)))
 
     def narrow_places(self, tolerated: Tolerated) -> set[int]:
-        """Positions of the domains with a taint that is tolerated, and not by a wide toleration."""
+        """Positions of the domains with a tolerated taint that no wide toleration matches."""
         return {place for taint in tolerated.taints - tolerated.wide for place in self.places[taint]}
 
     def _matched(self, toleration: Toleration) -> tuple[Taints, bool]:
-        """The taints that one tolerates, and whether it is a wide one."""
+        """The taints that one toleration matches, and whether it is a wide one."""
         if toleration not in self._matches:
             found = frozenset(taint for taint in self._candidates(toleration) if tolerates(toleration, taint))
             wide = sum(len(self.places[taint]) for taint in found) > WIDE_DOMAINS
@@ -77,7 +77,7 @@ class TaintIndex:
         return self._matches[toleration]
 
     def _candidates(self, toleration: Toleration) -> Iterable[Taint]:
-        """All that it can tolerate, whatever their effects."""
+        """The taints that match its key and value, whatever their effects."""
         if toleration.operator != "Exists":
             return self.by_key.get(toleration.key, {}).get(toleration.value, ())
         if not toleration.key:
@@ -90,12 +90,12 @@ _LAST: LastAnswers[TaintIndex, Tolerated] = LastAnswers(REMEMBERED)
 
 
 def taints_of(fabric: Fabric) -> TaintIndex:
-    """The taints of all nodes, which pods do not change."""
+    """The index of the taints of all nodes, which does not depend on pods."""
     return _LAST_INDEX.ask("taints", fabric.ground or fabric.domains, lambda _: TaintIndex.of(fabric.domains))
 
 
 def tolerated_by(tolerations: tuple[Toleration, ...], fabric: Fabric) -> Tolerated:
-    """What a pool tolerates of that: pools that agree in it may use the same nodes."""
+    """The taints of the fabric that a pool tolerates: pools that agree in it may use the same nodes."""
     if not tolerations:
         return NOTHING_TOLERATED
     return _LAST.ask(tolerations, taints_of(fabric), lambda index: index.tolerated(tolerations))
@@ -115,7 +115,7 @@ def is_tolerated(node: FabricNode, tolerated: Taints) -> Explanation | None:
 
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """Kubernetes' rule; a toleration of NoExecute that runs out is none for a pod that shall stay."""
+    """Whether a toleration matches a taint, by Kubernetes' rule; NoExecute only without `tolerationSeconds`."""
     if toleration.effect not in {"", taint.effect}:
         return False
     if taint.effect == "NoExecute" and toleration.seconds is not None:

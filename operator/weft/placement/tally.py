@@ -1,7 +1,7 @@
-"""How many replicas of one kind every domain holds, kept up to date while promises come and go.
+"""How many replicas of one kind every domain holds, kept up to date while reservations come and go.
 
-A pass that places many replicas asks again and again for the tightest domain. Only those domains are counted anew in
-which something changed, and those that are equally tight stand together, in order.
+A pass that places many replicas asks again and again for the tightest domain. Only domains in which something changed
+are counted again, and those that are equally tight are kept together, in order.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ if TYPE_CHECKING:
     from weft.placement.rooms import Room
     from weft.placement.zones import Best
 
-# Pods that fit where a whole replica does, and GPUs of the nodes on which they do: less is tighter. GPUs on nodes that
-# are too full for a pod say nothing about the hole that it takes.
+# Pods that fit in a domain that holds a whole replica, and free GPUs of the nodes where they fit: less is tighter. GPUs
+# on nodes that are too full for a pod are no part of the hole that it takes.
 Tightness = tuple[int, int]
 FULL: Tightness = (0, 0)
-_Area = str | tuple[str, ...]  # a zone by its name, or all that is below one place in the network, by its path
-_Equals = dict[Tightness, list[tuple[int, int]]]  # (rank, position) of domains that are equally tight, in order
+_Area = str | tuple[str, ...]  # a zone by its name, or a part of the network by its path
+_Equals = dict[Tightness, list[tuple[int, int]]]  # (rank, position) of domains, by tightness and in order
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
     """Pods that must share one NVLink domain: the whole replica, or one pipeline stage.
 
-    `shares` says that they share memory with other replicas of the domain, too.
+    `shares` says that they also share memory with other replicas of the domain.
     """
 
     pods: int
@@ -56,7 +56,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """What counts beside a tight fit: paths to be near to, sorted, and how many siblings are in a domain or a zone."""
+    """Criteria besides a tight fit: paths to be near to, sorted, and the number of siblings by domain or by zone."""
 
     near: tuple[Tiers, ...] = ()
     in_domain: Mapping[int, int] = field(default_factory=dict)
@@ -67,10 +67,10 @@ NO_WISHES = Wishes()
 
 
 class Merits(NamedTuple):
-    """What speaks for a domain that has room, the weightiest first; less is better but for `shared`.
+    """Criteria by which a domain that has room is chosen, the most important first; less is better but for `shared`.
 
-    Pods of siblings in its zone, tiers that it shares with the nearest wished path, pods that fit, free GPUs on the
-    nodes where they do, pods of siblings in it, and its place by name.
+    Sibling pods in its zone, tiers that it shares with the nearest wished path, pods that fit, free GPUs on the nodes
+    where they do, sibling pods in the domain, and its rank by name.
     """
 
     in_zone: int
@@ -82,9 +82,9 @@ class Merits(NamedTuple):
 
 
 class Tally:
-    """Domains with room for one kind of replica, by where they are in the network and by tightness.
+    """Domains with room for one kind of replica, by location in the network and by tightness.
 
-    Domains go by their position in the fabric.
+    Domains are named by their position in the fabric.
     """
 
     __slots__ = (
@@ -109,8 +109,8 @@ class Tally:
         self._order = _order_of(free)
         self._tight = self._counted()
         self._equals = _by_tightness(self._tight, self._order.entries)
-        self._by_area: dict[_Area, _Equals] | None = None  # made when somebody wants to be somewhere
-        self._zones: BestOfZones | None = None  # made when somebody wants to be spread over them
+        self._by_area: dict[_Area, _Equals] | None = None  # made when a location is first wished
+        self._zones: BestOfZones | None = None  # made when a spread over zones is first wished
         self._seen = len(free.changes)
 
     def room(self, index: int) -> Room:
@@ -130,15 +130,15 @@ class Tally:
         return self._tight[index] != FULL
 
     def is_empty(self) -> bool:
-        """Whether no domain holds one."""
+        """Whether no domain holds such a replica."""
         self.refresh()
         return not self._equals
 
     def tightest(self, wishes: Wishes = NO_WISHES) -> int | None:
-        """The domain in the zone with the fewest siblings, if that is wished, and there nearest to the wished paths.
+        """The best domain: in the zone with the fewest siblings, if wished, and there nearest to the wished paths.
 
-        Among those the one where the fewest pods fit, but a whole replica; ties by free GPUs there, then the fewest
-        siblings, then the name.
+        Among those the one where the fewest pods fit, but a whole replica; ties are broken by free GPUs there, then the
+        fewest siblings, then the name.
         """
         self.refresh()
         if not self._equals:
@@ -149,7 +149,7 @@ class Tally:
         return min(self._best(area, wishes.in_domain) for area in areas)[-1]
 
     def merits(self, index: int, wishes: Wishes) -> Merits:
-        """What `tightest` goes by, of one domain."""
+        """The criteria of `tightest` for one domain."""
         self.refresh()
         domain, (pods, gpus) = self.domains[index].domain, self._tight[index]
         homes = {area for home in wishes.near for area in areas_around(home)} if not wishes.in_zone else set()
@@ -164,14 +164,14 @@ class Tally:
         return self._zones
 
     def _nearest(self, homes: tuple[Tiers, ...]) -> list[_Equals]:
-        """What has room below the deepest tiers that hold one of these homes; empty where they share none."""
+        """The domains with room in the deepest areas that contain one of these homes; empty where there are none."""
         areas = self._areas() if homes else {}
         shared = [area for area in {area for home in homes for area in areas_around(home)} if area in areas]
         deepest = max(map(len, shared), default=0)
         return [areas[area] for area in shared if len(area) == deepest]
 
     def _areas(self) -> dict[_Area, _Equals]:
-        """The same domains by every area that they are in."""
+        """The domains with room by every area that they are in."""
         if self._by_area is None:
             self._by_area = defaultdict(dict)
             for tight, entries in self._equals.items():
@@ -190,7 +190,7 @@ class Tally:
         return tightest, crowd, rank, index
 
     def refresh(self) -> None:
-        """Count those domains anew in which something changed."""
+        """Count the domains again in which something changed."""
         changes = self._free.changes
         if self._seen == len(changes):
             return
@@ -216,7 +216,7 @@ class Tally:
             self._zones.set(zone, _first(self._areas()[zone]) if zone in self._areas() else None)
 
     def _counted(self) -> list[Tightness]:
-        """Of every domain; where pods are alone on their boards, with as little ado as thousands of boards need."""
+        """Tightness of every domain; single-node domains, of which there may be thousands, take a fast path."""
         tight, alone = [FULL] * len(self.domains), not self.group.joins and self._placement.spare_nodes_per_domain < 1
         size, left = self.group.gpus_per_pod, self._free.left
         for index, each in enumerate(self.domains):
@@ -229,7 +229,7 @@ class Tally:
         return tight
 
     def _tightness(self, index: int) -> Tightness:
-        """Pods of one replica sit on nodes of their own."""
+        """Tightness of one domain; pods of one replica need a node each."""
         size, names = self.group.gpus_per_pod, self.nodes(index)
         if len(names) == 1 and not self.group.shares:  # a board
             gpus = self._free.on(names[0])
@@ -241,7 +241,7 @@ class Tally:
 
 
 def tally_of(shape: Shape, placement: PlacementSpec, free: FreeMap, needs: Pairs = ()) -> Tally:
-    """The tally of whole replicas of a shape under a placement and needs, made when it is first asked for."""
+    """The tally of whole replicas of a shape under a placement and needs, created when first asked for."""
     usable, spares = eligibility(shape, placement, free, needs), placement.spare_nodes_per_domain
     key = (usable, shape.pods, shape.gpus_per_pod, spares)
     found: Tally | None = free.tallies.get(key)
@@ -252,21 +252,21 @@ def tally_of(shape: Shape, placement: PlacementSpec, free: FreeMap, needs: Pairs
 
 
 def crowding(siblings: Iterable[str], free: FreeMap) -> Counter[int]:
-    """How many pods of sibling replicas each domain holds, `siblings` being the node of each pod.
+    """The number of sibling pods in each domain, `siblings` being the node of each pod.
 
-    Those on nodes that take nothing new count as well: they go down with their zone like all others.
+    Pods on nodes that take nothing new count as well: they fail with their zone like all others.
     """
     return Counter(free.domains_of(siblings))
 
 
 def crowding_of_zones(siblings: Iterable[str], free: FreeMap) -> Counter[str]:
-    """The same by zone."""
+    """The number of sibling pods in each zone."""
     domains = free.fabric.domains
     return Counter([domains[home].zone for home in free.domains_of(siblings)])
 
 
 def _by_tightness(tight: list[Tightness], entries: Iterable[tuple[int, int]]) -> _Equals:
-    """Domains that hold at least one, those that are equally tight together and in order."""
+    """Domains that hold at least one replica, grouped by tightness and in order."""
     found: _Equals = {}
     for entry in entries:
         each = tight[entry[1]]
@@ -276,13 +276,13 @@ def _by_tightness(tight: list[Tightness], entries: Iterable[tuple[int, int]]) ->
 
 
 def _first(equals: _Equals) -> Best:
-    """The tightest domain of an area that has some, the first by name among equals."""
+    """The tightest domain of an area, which must have some, and the first by name among equals."""
     tightest = min(equals)
     return tightest, *equals[tightest][0]
 
 
 def _moved(equals: _Equals, entry: tuple[int, int], before: Tightness, after: Tightness) -> None:
-    """Take a domain from those that are as tight as it was to those that are as tight as it is."""
+    """Move a domain from the group of its earlier tightness to that of its present one."""
     if before != FULL:
         left = equals[before]
         del left[bisect_left(left, entry)]
@@ -294,10 +294,10 @@ def _moved(equals: _Equals, entry: tuple[int, int], before: Tightness, after: Ti
 
 @dataclass(frozen=True, slots=True)
 class _Order:
-    """What every tally of one fabric goes by: domains in the natural order of their names, and where each of them is.
+    """Shared by all tallies of one fabric: domains in the natural order of their names, and the location of each.
 
-    `entries` are (rank, position in the fabric), sorted; `ranks` and `areas`, of which each is in several, go by
-    position.
+    `entries` are (rank, position in the fabric), sorted; `ranks` and `areas` are by position, and a domain is in
+    several areas.
     """
 
     entries: tuple[tuple[int, int], ...]

@@ -1,4 +1,4 @@
-"""Which replicas leave when a pool shrinks."""
+"""Which replicas are removed when a pool shrinks."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _BY_CHOICE = frozenset({Reason.MakesRoom, Reason.SlowerThanSiblings})
 @made_often
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """A replica that could leave: `outdated`, of an earlier revision, or `displaced`, for a reason with its node.
+    """A replica that may be removed: `outdated` if of an earlier revision; `displaced` says why it must leave.
 
-    `bound` is where its pods are if another scheduler picked the nodes. `alone` says that it is ready and serves nobody
+    `bound` are the nodes of its pods if another scheduler picked them. `alone` says that it is ready but serves nobody
     yet, since the other half of its pair lacks as many; `urgent` that its node goes before a successor could serve.
-    Such a one may take requests for `serves_seconds` that have time to be over, and `lasts` says that it does, as
-    nobody else serves. `share` is what it serves of a replica of the planned shape, by its GPUs: at most all. It is
-    `stranded` where one of its nodes is gone: it serves, and nobody knows for how long.
+    Requests that it takes within `serves_seconds` have time to finish, and `lasts` says that it takes them, as nobody
+    else serves. `share` is its part of the capacity of a replica of the planned shape, by GPUs, at most 1. It is
+    `stranded` if one of its nodes is gone: it still serves, for an unknown time.
     """
 
     assignment: Assignment
@@ -45,27 +45,26 @@ class Departure:
 
     @property
     def may_return(self) -> bool:
-        """Whether its node only does not answer: then it is not given up before its time."""
+        """Whether its node is only not ready: then it is not given up before its time."""
         return self.displaced is not None and self.displaced.reason is Reason.NodeNotReady
 
     @property
     def could_stay(self) -> bool:
-        """Whether it serves where it is, and goes for the sake of another pool, or since another replica is faster."""
+        """Whether it could go on serving, and leaves only for another pool or since other replicas are faster."""
         return self.displaced is not None and self.displaced.reason in _BY_CHOICE
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """Those that it holds or was promised; none while it waits in a queue."""
+        """The nodes that it holds or is assigned; none while it waits in a queue."""
         return self.assignment.nodes or self.bound
 
 
 def choose_victims(candidates: Iterable[Departure], count: int, free: FreeMap) -> tuple[Departure, ...]:
     """The `count` replicas to remove, first to go first.
 
-    Stranded before not ready, as those may be what takes their place, and not ready before the others; displaced and
-    outdated before the rest, then the one whose departure leaves the largest hole in its NVLink domain (then on a
-    node), then the newest. Holes are judged one departure at a time, and what is free on a node that takes nothing new
-    is part of none.
+    Stranded ones go first, then those not ready, which may be replacements of the stranded; then displaced and outdated
+    before the rest, then the one whose departure leaves the largest hole in its NVLink domain (then on a node), then
+    the newest. Holes are judged one departure at a time, without what is free on nodes that take nothing new.
     """
     if count <= 0:
         return ()
