@@ -1,4 +1,4 @@
-"""Model + SLO + fabric -> ranked shapes, with the reasons of the losers."""
+"""Model + SLO + fabric -> ranked shapes, with the reasons why the others lost."""
 
 from weft.shaping.choice import capacity_of, choose, outline, what_matters, wish_of
 from weft.shaping.lengths import refuse_lengths

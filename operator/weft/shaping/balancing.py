@@ -1,4 +1,4 @@
-"""Why ranks of a shape cannot get their requests as the pool asks: facts of pods, ports and domains (ADR 0037)."""
+"""Why a shape's DP ranks cannot be load-balanced as the pool asks: limits of pods, ports and domains (ADR 0037)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FEWEST_RANKS, MOST_PORTS = 2, 8  # of vLLM's supervisor, and of an InferencePool
 
 
 def balancing_conflict(case: Case) -> Explanation | None:
-    """The first of them; nothing where there is nothing to balance."""
+    """The first such reason, or None, as where there is nothing to balance."""
     shape = case.option.shape
     match case.request.spec.balances(shape):
         case Balancing.External:
@@ -29,7 +29,7 @@ def balancing_conflict(case: Case) -> Explanation | None:
 
 
 def _too_few_nodes(case: Case) -> Explanation | None:
-    """Pods of one replica sit on nodes of their own, and its ranks in one domain."""
+    """Refuse more pods than the domain has nodes: each pod of a replica needs a node, and all ranks one domain."""
     shape, supply = case.option.shape, case.option.supply
     nodes = supply.domain_gpus // supply.gpus_per_node
     if shape.pods <= nodes:

@@ -1,4 +1,4 @@
-"""Every shape worth looking at: what is pinned stays, what is free runs through powers of two."""
+"""Every shape worth considering: pinned sizes stay, free ones run through powers of two."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MOST_PROMPT_GROUPS = 4
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """A shape on a supply, not yet checked."""
+    """A candidate shape on a supply, not yet checked."""
 
     shape: Shape
     supply: Supply
@@ -34,16 +34,16 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """Where and in which precision candidates are made."""
+    """The supply, engine and precision that candidates are generated for."""
 
     supply: Supply
     accelerator: Accelerator
     engine: EngineName
     precision: Precision
-    rank_per_pod: bool = False  # where every data-parallel rank is a pod of its own, if there are several
+    rank_per_pod: bool = False  # whether each of several data-parallel ranks is a pod of its own
 
     def option(self, sizes: Sizes) -> Option:
-        """The shape of these sizes here."""
+        """The candidate of these sizes in this setting."""
         shape = Shape(
             engine=self.engine,
             accelerator=self.accelerator.name,
@@ -82,7 +82,7 @@ class Sizes:
 
 
 def served_precisions(request: ShapeRequest) -> tuple[Precision, ...]:
-    """What the pool names or allows, else the checkpoint's own; engines run 32-bit checkpoints in 16 bits."""
+    """Precisions that the pool names or allows, else the checkpoint's; engines run 32-bit checkpoints in 16 bits."""
     model, stored = request.spec.model, request.architecture.checkpoint_precision
     if model.precision is not None:
         return (model.precision,)
@@ -90,9 +90,9 @@ def served_precisions(request: ShapeRequest) -> tuple[Precision, ...]:
 
 
 def wished_engines(request: ShapeRequest, catalog: Catalog) -> tuple[EngineName, ...]:
-    """What the pool names, else the one that it or the other half runs, else the engines that Auto chooses from.
+    """The engine that the pool names, else the one that it or the other half runs, else those that Auto chooses from.
 
-    A version without a name is the default engine's.
+    A version without an engine name is a version of the default engine.
     """
     wish, default = request.spec.engine, catalog.automatic[0]
     settled = (request.engine, request.partner)
@@ -118,7 +118,7 @@ def single_stage(request: ShapeRequest, setting: Setting) -> tuple[Option, ...]:
 
 
 def more_stages(request: ShapeRequest, setting: Setting) -> Iterator[tuple[Option, ...]]:
-    """Where no single stage holds the model: groups of shapes of 2, 4, ... stages of the largest tensor group."""
+    """Candidates where no single stage holds the model: groups of shapes with 2, 4, ... stages of the largest TP."""
     pins = request.spec.shape
     if pins.pipeline_parallel is not None:
         return
@@ -137,9 +137,9 @@ def more_stages(request: ShapeRequest, setting: Setting) -> Iterator[tuple[Optio
 
 
 def gpus_per_pod(sizes: Sizes, gpus_per_node: int) -> int:
-    """GPUs of each pod: the replica in one pod if a node holds it, else a stage per pod, else equal parts of a stage.
+    """GPUs per pod: the replica in one pod if a node holds it, else a stage per pod, else equal parts of a stage.
 
-    A data-parallel rank is never cut when there are several; a part that no node could hold is left to the checks.
+    If there are several data-parallel ranks none is split; a part that no node could hold is left to the checks.
     """
     stage = sizes.stage
     if stage * sizes.pipeline <= gpus_per_node:
@@ -156,7 +156,7 @@ def _tensor_sizes(pins: ShapePins, setting: Setting) -> list[int]:
 
 
 def _data_sizes(request: ShapeRequest, setting: Setting, tensor: int) -> list[int]:
-    """Attention-DP ranks inside a replica: only experts give them something to share."""
+    """Sizes of attention DP inside a replica, which only helps models with experts."""
     pinned = request.spec.shape.data_parallel
     if pinned is not None:
         return [pinned]
@@ -166,10 +166,10 @@ def _data_sizes(request: ShapeRequest, setting: Setting, tensor: int) -> list[in
 
 
 def _decode_context_sizes(request: ShapeRequest, tensor: int, data: int = 1, expert: int = 1) -> list[int]:
-    """GPUs that share a KV cache: as many as keep the same, where they decode; a half shares among all or none.
+    """Sizes of decode context parallelism (DCP): divisors of the GPUs with the same KV; a half uses all or 1.
 
-    Left out, unless a pin asks for them: data-parallel ranks, which are there to keep fewer copies, and expert groups,
-    which do nothing to attention and so differ in nothing from the same shape without one.
+    Unless pinned, DCP is not combined with data-parallel ranks, which already keep fewer copies, nor with expert
+    groups, which do not change attention, so that the shape without one is equivalent.
     """
     pins, role = request.spec.shape, request.spec.role
     if pins.decode_context_parallel is not None:
@@ -183,7 +183,7 @@ def _decode_context_sizes(request: ShapeRequest, tensor: int, data: int = 1, exp
 
 
 def _prefill_context_sizes(request: ShapeRequest, setting: Setting, tensor: int, data: int) -> list[int]:
-    """Tensor groups that share prompts: only those of prefill, of models whose prompts the engine can share."""
+    """Sizes of prefill context parallelism (PCP): only for prefill, of models whose prompts the engine can share."""
     pins = request.spec.shape
     pinned = pins.prefill_context_parallel
     if pinned is not None:
@@ -195,12 +195,12 @@ def _prefill_context_sizes(request: ShapeRequest, setting: Setting, tensor: int,
 
 
 def _reach(setting: Setting) -> int:
-    """GPUs that a replica may have in one stage."""
+    """The most GPUs that a replica may have in one stage."""
     return 1 if setting.supply.shared else setting.supply.domain_gpus
 
 
 def _expert_sizes(request: ShapeRequest, tensor: int, groups: int) -> set[int]:
-    """Expert groups under vLLM's rule: all tensor groups together, or none where there is only one."""
+    """Expert group sizes under vLLM's rule: all tensor groups together; also 1 where there is only one tensor group."""
     group = tensor * groups
     pinned = request.spec.shape.expert_parallel
     if pinned is not None:
@@ -211,7 +211,7 @@ def _expert_sizes(request: ShapeRequest, tensor: int, groups: int) -> set[int]:
 
 
 def _running_sizes(request: ShapeRequest, setting: Setting) -> set[Sizes]:
-    """The running shape is looked at too, wherever it came from, as long as no pin speaks against it."""
+    """The running shape's sizes, which are always considered unless a pin excludes them."""
     running = request.incumbent.shape if request.incumbent else None
     where = (setting.engine, setting.accelerator.name, setting.precision)
     if running is None or (running.engine, running.accelerator, running.precision) != where:

@@ -1,4 +1,4 @@
-"""One shape that is looked at, with all that speaks for and against it."""
+"""One candidate shape with its context: all that speaks for and against it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One shape before the checks."""
+    """One candidate shape, the request and the catalog."""
 
     option: Option
     request: ShapeRequest
@@ -31,7 +31,7 @@ class Case:
 
     @property
     def replica(self) -> ReplicaModel:
-        """What the performance model looks at; only once the precision is known to be served."""
+        """The performance model's input; call it only once the precision is known to be served."""
         shape, supply, accelerator = self.option.shape, self.option.supply, self.option.accelerator
         known = self.catalog.efficiency(accelerator, shape.engine, shape.precision)
         return ReplicaModel(
@@ -48,13 +48,13 @@ class Case:
 
     @property
     def _factors(self) -> Calibration:
-        """Without points: a prediction depends on factors alone, and is remembered by them."""
+        """Calibration factors without their counts, so that predictions are cached by factors alone."""
         found = factors_for(self.subject, self.request.calibration) if self.subject else NOTHING_KNOWN
         return Calibration(found.prefill, found.decode)
 
     @property
     def subject(self) -> Subject | None:
-        """What live metrics of this shape would be about; None of one that no release is kept for."""
+        """The subject that live metrics of this shape calibrate; None if no release is settled for its engine."""
         release = self.request.engine
         if release is None or release.name is not self.option.shape.engine:
             return None
@@ -62,9 +62,10 @@ class Case:
 
     @property
     def doubt(self) -> Doubt:
-        """By how much latencies of this replica may exceed their prediction, one time in ten.
+        """The error bar: factors that latencies exceed their prediction by one time in ten.
 
-        Less once this very shape was measured: its kin have its factors, but no measurement of their own.
+        It is smaller once this very shape was measured: similar shapes share its factors, but are not measured
+        themselves.
         """
         spread = self.catalog.spread(self.request.architecture, self.option.shape, self.option.accelerator)
         own = measured_on(self.subject, self.request.calibration) if self.subject else None
@@ -75,9 +76,10 @@ class Case:
 
     @property
     def would_replace_what_is_measured(self) -> bool:
-        """Whether another shape runs, of which it is known how far it is off: nobody leaves it for a guess.
+        """Whether another shape runs whose error was measured, as nobody should leave it for a guess.
 
-        What is measured takes whatever it takes, and a guess at most half: beside each other they would be no match.
+        A measured error bar may take any part of a capacity and a guess at most half, so comparing the two would be
+        unfair.
         """
         running = self.request.incumbent
         if running is None or running.shape == self.option.shape:
@@ -88,25 +90,25 @@ class Case:
 
     @property
     def engine_version(self) -> str:
-        """The version that will run: the one to keep, else the wished or default one."""
+        """The version that will run: the settled one, else the wished or default one."""
         if self.request.engine is not None:
             return self.request.engine.version
         return self.request.spec.engine.version or self.catalog.engine(self.option.shape.engine).version
 
     @property
     def sharing(self) -> Sharing:
-        """What decides whether GPUs may share contexts and prompts."""
+        """The facts that decide whether context parallelism (DCP, PCP) is possible."""
         spec, architecture = self.request.spec, self.request.architecture
         return Sharing(self.option.shape, spec, architecture, self.engine_version, self.option.accelerator.vendor)
 
     @property
     def release(self) -> str:
-        """Engine and version, as sentences name them."""
+        """Engine and version, as messages name them."""
         return f"{self.option.shape.engine.value} {self.engine_version}"
 
     @property
     def limits(self) -> EngineLimits:
-        """What the engine can do in which release."""
+        """The engine's limits: which release can do what."""
         return self.catalog.engine(self.option.shape.engine).limits
 
     @property

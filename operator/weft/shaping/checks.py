@@ -1,4 +1,4 @@
-"""Why a shape cannot be: claims in their order, of which the first that does not hold gives the reason."""
+"""Why a shape is impossible: checks in order, of which the first that fails gives the reason."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _heads_divide(case: Case) -> Explanation | None:
 
 
 def _divides(architecture: Architecture, tensor: int) -> bool:
-    """Heads are split evenly; KV heads too, or each is on the same number of GPUs."""
+    """Whether TP divides the heads, and divides KV heads or is a multiple of them."""
     return architecture.heads % tensor == 0 and all(
         kv_heads % tensor == 0 or tensor % kv_heads == 0 for kv_heads in architecture.kv_heads
     )
@@ -127,7 +127,7 @@ def _pods_are_equal_parts_of_nodes(case: Case) -> Explanation | None:
 
 
 def _the_release_forms_groups_over_pods(case: Case) -> Explanation | None:
-    """Data-parallel ranks meet in every release, as long as each is whole in its pod."""
+    """Refuse tensor groups over several pods in releases that cannot form them; whole ranks per pod always work."""
     shape, able = case.option.shape, case.limits.group_over_pods
     if shape.pods == 1:
         return None
@@ -145,13 +145,13 @@ def _the_image_is_made_for_it(case: Case) -> Explanation | None:
 
 
 def _the_engine_has_such_ranks(case: Case) -> Explanation | None:
-    """TensorRT-LLM knows attention that is whole on every GPU of a group, and such that is cut over all of them."""
+    """Refuse ranks that TensorRT-LLM lacks: its attention is replicated on all GPUs of a group or split over all."""
     why = tensorrt_llm_shape_conflict(case.option.shape)
     return Explanation(Reason.ShapeInvalid, why) if why is not None else None
 
 
 def _ranks_keep_their_stages_in_one_pod(case: Case) -> Explanation | None:
-    """A rank is an engine of its own, started whole in one pod: the stages of several ranks stand side by side."""
+    """Refuse ranks whose pipeline stages span pods: a rank is one engine, started whole in one pod."""
     shape = case.option.shape
     rank = shape.tensor_parallel * shape.pipeline_parallel
     if shape.data_parallel == 1 or shape.gpus_per_pod % rank == 0:
@@ -165,7 +165,7 @@ def _ranks_keep_their_stages_in_one_pod(case: Case) -> Explanation | None:
 
 
 def _stages_of_ranks_share_a_domain(case: Case) -> Explanation | None:
-    """Each pod has every stage of its ranks, so the expert group of a stage is spread over all of them."""
+    """Refuse DP with PP beyond one domain: each pod has all stages of its ranks, so expert groups span all pods."""
     shape, supply = case.option.shape, case.option.supply
     if 1 in {shape.data_parallel, shape.pipeline_parallel} or shape.gpus <= supply.domain_gpus:
         return None
@@ -216,7 +216,7 @@ def _the_attention_has_kernels(case: Case) -> Explanation | None:
 
 
 def _weight_blocks_stay_whole(case: Case) -> Explanation | None:
-    """Weights that share a scale are not cut: vLLM's check of layers that a tensor group splits by their inputs."""
+    """Refuse TP that splits blocks of weights with a shared scale: vLLM's check of row-parallel layers."""
     architecture, shape = case.request.architecture, case.option.shape
     block, tensor = architecture.weight_block, shape.tensor_parallel
     if block is None or tensor == 1 or shape.precision is not architecture.checkpoint_precision:
@@ -289,17 +289,17 @@ CLAIMS: tuple[Claim, ...] = (
     weights_fit,
     one_sequence_fits_beside_them,
     host_kv_conflict,
-    _the_users_arguments_work_in_it,  # the last, so that a shape without them would do
+    _the_users_arguments_work_in_it,  # last, so that it only fails for shapes that are possible otherwise
 )
 
 
 def refusal(case: Case) -> Explanation | None:
-    """Why a shape cannot be, or None."""
+    """Why a shape is impossible, or None."""
     return next((found for claim in CLAIMS if (found := claim(case)) is not None), None)
 
 
 def _groups(shape: Shape) -> str:
-    """`TP 4 x DP 2`, and the groups that share prompts where there are several."""
+    """Format the parallel sizes: `TP 4 x DP 2`, with PCP where it is above 1."""
     shared = f" x PCP {shape.prefill_context_parallel}" if shape.prefill_context_parallel > 1 else ""
     return f"TP {shape.tensor_parallel} x DP {shape.data_parallel}{shared}"
 

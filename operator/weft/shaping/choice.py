@@ -1,4 +1,4 @@
-"""Model + SLO + supplies -> the shape of one replica, with the reasons of the losers."""
+"""Model + SLO + supplies -> the shape of one replica, with the reasons why the others lost."""
 
 from __future__ import annotations
 
@@ -50,15 +50,15 @@ if TYPE_CHECKING:
 
 MOST_ALTERNATIVES = 10
 _ANY_ROLLOUT, _ANY_POD, _ANY_ROUTER = RolloutSpec(), PodSpec(), RouterSpec()
-REMEMBERED = 4096  # choices, and capacities: a few of each pool of a large cluster
+REMEMBERED = 4096  # cached choices and capacities: a few for each pool of a large cluster
 
 
 @dataclass(frozen=True)
 class Answer:
-    """The plan, and how its shape did against the others.
+    """The plan, and how its shape compares to the others.
 
-    `outline` is the plan without those: what each of them should do takes as long as the choice, and is worked out only
-    for who asks.
+    `outline` is the plan without alternatives: predicting each of them takes as long as the choice, and is only done on
+    request.
     """
 
     outline: Plan
@@ -68,13 +68,13 @@ class Answer:
 
     @cached_property
     def plan(self) -> Plan:
-        """With the alternatives, the better ones first."""
+        """The plan with its alternatives, best first."""
         told = [Candidate(each.shape, why, expected(each)) for each, why in self.losers]
         return replace(self.outline, alternatives=(*told, *self.refused))
 
 
 def choose(request: ShapeRequest, catalog: Catalog) -> Plan:
-    """The shape to run, what it should do and why the others lost. The same request has the same answer.
+    """The shape to run, its prediction and why the others lost. The same request always has the same answer.
 
     Raises `Invalid`: EngineUnsupported, PrecisionUnsupported, ShapeInvalid (a pin contradicts the model or the
     hardware), ModelDoesNotFit, PairIncompatible; or `Blocked`: NoAccelerator.
@@ -83,17 +83,17 @@ def choose(request: ShapeRequest, catalog: Catalog) -> Plan:
 
 
 def outline(request: ShapeRequest, catalog: Catalog) -> Plan:
-    """What `choose` chooses, without the alternatives; raises the same."""
+    """The plan of `choose` without alternatives; raises the same errors."""
     return answer(request, catalog).outline
 
 
 def answer(request: ShapeRequest, catalog: Catalog) -> Answer:
-    """What `choose` chooses, with its score."""
+    """The plan of `choose` with its score; raises the same errors."""
     asked = what_matters(request)
     outcome = _remembered(changed(asked, incumbent=None), catalog)
     running = request.incumbent
     if running is not None and not (isinstance(outcome, Answer) and outcome.outline.shape == running.shape):
-        incumbent = replace(running, alternatives=())  # a lighter key
+        incumbent = replace(running, alternatives=())  # a smaller cache key
         outcome = _remembered(replace(asked, incumbent=incumbent), catalog)
     if isinstance(outcome, WeftError):
         raise type(outcome)(outcome.reason, outcome.message)
@@ -101,12 +101,12 @@ def answer(request: ShapeRequest, catalog: Catalog) -> Answer:
 
 
 def what_matters(request: ShapeRequest) -> ShapeRequest:
-    """The request without those wishes that no choice of a shape looks at, so that changing one changes no question."""
+    """The request without the parts of the spec that no choice of a shape reads, so that they do not miss the cache."""
     return changed(request, spec=_looked_at(request.spec))
 
 
 def wish_of(spec: PoolSpec) -> str:
-    """Ten hex digits over all in a spec that a choice of a shape looks at."""
+    """A hash of ten hex digits over all parts of a spec that a choice of a shape reads."""
     return hashlib.sha256(repr(_looked_at(spec)).encode()).hexdigest()[:10]
 
 
@@ -132,7 +132,7 @@ def _looked_at(spec: PoolSpec) -> PoolSpec:
 
 @functools.lru_cache(maxsize=REMEMBERED)
 def _remembered(request: ShapeRequest, catalog: Catalog) -> Answer | WeftError:
-    """A pure function of its arguments: deciding asks the same every second."""
+    """The cached choice, a pure function of its arguments, as decide asks for it every second."""
     try:
         return _chosen(request, catalog)
     except (Invalid, Blocked) as error:
@@ -145,15 +145,14 @@ def possible_cases(request: ShapeRequest, catalog: Catalog) -> tuple[Case, ...]:
 
 
 def modelled(shape: Shape, request: ShapeRequest, catalog: Catalog) -> ReplicaModel:
-    """What the performance model looks at in a shape of a request; raises `Blocked` if no supply has its devices."""
+    """The performance model's input for a shape of a request; raises `Blocked` if no supply has its devices."""
     return _case_of(shape, request, catalog).replica
 
 
 def capacity_of(plan: Plan, request: ShapeRequest, catalog: Catalog, live: Workload) -> float:
     """Requests a second that one replica of a plan serves of live traffic, or 0 if it has no room for any.
 
-    Pools share the answer where requests are what `what_matters` leaves of them. Raises `Blocked` if no supply has its
-    devices.
+    Pools whose requests are equal after `what_matters` share the answer. Raises `Blocked` if no supply has its devices.
     """
     return _capacity_of(plan.shape, plan.prediction.capacity, request, catalog, live)
 
@@ -174,7 +173,7 @@ def _case_of(shape: Shape, request: ShapeRequest, catalog: Catalog) -> Case:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A shape that cannot be, and why."""
+    """An impossible shape, and why."""
 
     case: Case
     why: Explanation
@@ -210,7 +209,7 @@ def _chosen(request: ShapeRequest, catalog: Catalog) -> Answer:
 
 
 def _closest_first(refused: list[Refused]) -> list[Refused]:
-    """Those that lack memory by GiB of it, as one GPU lacks most and says least of a board; the others behind."""
+    """Refused shapes that lack memory first, by missing GiB per GPU; the others after them."""
 
     def key(each: Refused) -> tuple[bool, int]:
         lacks = each.why.reason in OF_MEMORY
@@ -220,9 +219,9 @@ def _closest_first(refused: list[Refused]) -> list[Refused]:
 
 
 def _told_of_each(accelerators: list[str]) -> list[int]:
-    """Places of the losers to tell, in their order: the best of each accelerator, and then the best of the others.
+    """Indices of the losers to report, ascending: the best of each accelerator, and then the best of the others.
 
-    Shapes of one accelerator are many and alike, and would hide what all others can do.
+    One accelerator has many similar shapes, which would hide what all others can do.
     """
     firsts = {accelerators.index(name): None for name in dict.fromkeys(accelerators)}
     others = (place for place in range(len(accelerators)) if place not in firsts)
@@ -230,7 +229,7 @@ def _told_of_each(accelerators: list[str]) -> list[int]:
 
 
 def _nothing_possible(request: ShapeRequest, refused: list[Refused]) -> WeftError:
-    """The error; hardware that the other half of a split rules out is not worth a word while there is other."""
+    """The error to raise; refusals due to the other half's GPU generation are only named if there are no others."""
     told = [each for each in refused if not each.case.is_of_another_generation] or refused
     if told and all(each.why.reason is Reason.PairIncompatible for each in told):
         return Invalid(Reason.PairIncompatible, told[0].why.message)
@@ -246,7 +245,7 @@ def _sorted_out(request: ShapeRequest, catalog: Catalog) -> tuple[list[Case], li
         refused += lost
         if found or not any(each.why.reason in OF_MEMORY for each in lost):
             continue
-        for wave in more_stages(request, setting):  # pipeline stages, only where nothing else holds the model
+        for wave in more_stages(request, setting):  # pipeline stages are only tried where nothing else holds the model
             found, lost = _checked(wave, request, catalog)
             possible += found
             refused += lost
@@ -272,7 +271,7 @@ def _settings(request: ShapeRequest, catalog: Catalog) -> Iterator[Setting]:
 
 
 def _release(request: ShapeRequest, case: Case, catalog: Catalog) -> EngineRelease:
-    """The release to keep, else the wished or default version; its image is the vendor's unless the pool names it."""
+    """The settled release, else the wished or default version; its image is the vendor's unless the pool names one."""
     accelerator, kept_release = case.option.accelerator, request.engine
     if kept_release is not None and not _is_image_of_another_vendor(kept_release, accelerator, catalog):
         return kept_release

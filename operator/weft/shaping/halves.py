@@ -1,4 +1,4 @@
-"""Why a half of a split cannot hand its KV to the other, or take it: claims about the shapes of both."""
+"""Why a half of a split cannot transfer KV to or from the other: checks on the shapes of both."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def both_halves_are_of_one_generation(case: Case) -> Explanation | None:
-    """GPUs of one generation choose one attention backend."""
+    """Refuse halves on different GPU generations, for which engines choose different attention backends."""
     partner, own = case.request.partner, case.option.accelerator.generation
     if partner is None or not case.is_of_another_generation:
         return None
@@ -27,7 +27,7 @@ def both_halves_are_of_one_generation(case: Case) -> Explanation | None:
 
 
 def a_half_is_one_stage(case: Case) -> Explanation | None:
-    """No connector moves KV between stages."""
+    """Refuse pipeline parallelism in a half, as no connector moves KV between stages."""
     stages = case.option.shape.pipeline_parallel
     if stages == 1 or not case.request.spec.role.is_half:
         return None
@@ -38,7 +38,7 @@ def a_half_is_one_stage(case: Case) -> Explanation | None:
 
 
 def groups_hand_over_kv(case: Case) -> Explanation | None:
-    """Tensor groups of both sizes are joined by the engine, and so are groups that share contexts."""
+    """Refuse TP and context-parallel sizes between which the engine cannot transfer KV."""
     partner, own = case.request.partner, case.option.shape
     if partner is None or partner.shape is None:
         return None
@@ -49,7 +49,7 @@ def groups_hand_over_kv(case: Case) -> Explanation | None:
 
 
 def _unjoined(case: Case, prefill: int, decode: int) -> str | None:
-    """Why the engine hands over no KV between tensor groups of these sizes."""
+    """Why the engine cannot transfer KV between tensor groups of these sizes, or None."""
     if case.option.shape.engine is EngineName.SGLang:
         return sglang_tensor_conflict(case.engine_version, case.request.architecture, prefill, decode)
     return tensor_conflict(case.engine_version, case.request.spec.kv.connector, prefill, decode)

@@ -1,4 +1,4 @@
-"""KV beside the GPUs: more in host memory than they have, where the engine ends else, and on disks within a size."""
+"""Checks of KV offload: to host memory, where some engines require more than on the GPUs, and to disks."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
     from weft.shaping.case import Case
 
-# SGLang's packages: an assertion up to 0.5.14, a warning from 0.5.15 on.
+# In SGLang's packages too small a host cache is an assertion up to 0.5.14, and a warning from 0.5.15 on.
 TAKES_LESS_THAN_THE_GPU = (0, 5, 15)
 
 
 def host_kv_conflict(case: Case) -> Explanation | None:
-    """Why the engine would not start with so little beside the KV of its GPUs, as large as that is predicted to be."""
+    """Why the engine would not start with so small a host cache, compared to the predicted KV of its GPUs, or None."""
     spec, shape = case.request.spec, case.option.shape
     version = numbers(case.engine_version)
     if spec.kv.offload_json is None or shape.engine is not EngineName.SGLang:
@@ -42,7 +42,7 @@ def host_kv_conflict(case: Case) -> Explanation | None:
 
 
 def disk_kv_conflict(case: Case) -> Explanation | None:
-    """Why the release would fill the disks of nodes, or keeps nothing there."""
+    """Why the release would fill the disks of nodes without bound, or cannot use them, or None."""
     able, spec, shape = case.limits.kv_disk, case.request.spec, case.option.shape
     if not disk_bytes(spec, shape):
         return None
@@ -58,7 +58,7 @@ def disk_kv_conflict(case: Case) -> Explanation | None:
 
 
 def lmcache_conflict(case: Case) -> Explanation | None:
-    """Why LMCache would find none of its KV again in such a replica, or that of another rank."""
+    """Why LMCache could not reuse its KV in such a replica, or would use that of another rank, or None."""
     spec, shape = case.request.spec, case.option.shape
     if spec.role.is_half or shape.engine is not EngineName.VLLM or not keeps_by_lmcache(spec):
         return None
@@ -67,10 +67,10 @@ def lmcache_conflict(case: Case) -> Explanation | None:
 
 
 def _lmcache_claims(case: Case) -> Iterator[tuple[bool, str]]:
-    """Each with the sentence that goes with it where it holds. Read from LMCache 0.3.9 to 0.5.6.
+    """Yield (whether it applies, message) for each problem. Read from LMCache 0.3.9 to 0.5.6.
 
-    Where replicas served before, those that just find nothing again stay. What the first stage alone has is asked for
-    where all processes share a seed; then others compute with what they lack.
+    Configurations that merely miss the cache and served before stay allowed. KV of the first stage alone is only looked
+    up where all processes share a seed; then other stages compute with missing KV.
     """
     shape, architecture, spec = case.option.shape, case.request.architecture, case.request.spec
     instead, named = "allowed: 1, or Native", means_a_server(case.engine_version)

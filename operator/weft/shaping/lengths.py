@@ -1,4 +1,4 @@
-"""Requests that no engine would take: lengths beyond the model's context. The first claim that fails is told."""
+"""Refusal of declared lengths beyond the model's context: the first check that fails gives the message."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A pool's lengths beside what its model takes. `most` is tokens of a prompt with its answer."""
+    """A pool's spec beside its model's limits. `most` is the tokens of a prompt and its answer together."""
 
     spec: PoolSpec
     model: str
@@ -26,7 +26,7 @@ class _Asked:
 
     @property
     def takes(self) -> str:
-        """In words, whose limit it is, and how many tokens."""
+        """The limit in words: who sets it, and how many tokens."""
         by_hand = self.spec.model.max_context_tokens is not None
         whose = "spec.model.maxModelLen allows" if by_hand else f"{self.model} takes"
         return f"{whose} {self.most} tokens, prompt and answer together"
@@ -36,9 +36,9 @@ Claim = Callable[[_Asked], str | None]
 
 
 def refuse_lengths(spec: PoolSpec, architecture: Architecture) -> None:
-    """Raise `Invalid` (ContextExceeded) for what the pool declares and its model cannot take.
+    """Raise `Invalid` (ContextExceeded) if the declared lengths exceed the context of the model.
 
-    A context that the engine is told to stretch is the user's word: only `maxModelLen` bounds it.
+    If the engine's arguments extend the context, that is trusted: only `maxModelLen` limits it.
     """
     context, wished = architecture.max_context_tokens, spec.model.max_context_tokens
     if stretches_context(spec.engine):
@@ -78,7 +78,7 @@ def _a_prompt_fits_with_its_answer(asked: _Asked) -> str | None:
 
 
 def _long_prompts_fit(asked: _Asked) -> str | None:
-    """One that is only assumed is cut to the context."""
+    """Check a declared p95; one that is only assumed is cut to the context."""
     workload = asked.spec.workload
     tokens = workload.input_tokens_p95 if workload.input_p95_declared else 0.0
     return _too_long(asked, "inputTokens.p95", tokens, asked.most - 1)
@@ -107,6 +107,6 @@ def _too_long(asked: _Asked, field: str, tokens: float, allowed: int) -> str | N
 
 
 def _longest(spec: PoolSpec) -> int:
-    """More than anything that the pool declares."""
+    """More tokens than anything that the pool declares."""
     workload = spec.workload
     return int(max(workload.input_tokens, workload.input_tokens_p95) + workload.output_tokens_p95) + 1

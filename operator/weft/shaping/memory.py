@@ -1,4 +1,4 @@
-"""Whether weights and one sequence fit the memory of each GPU, and what lacks where they do not."""
+"""Whether weights and one sequence fit into the memory of each GPU, and how much is missing otherwise."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def one_sequence_fits_beside_them(case: Case) -> Explanation | None:
 
 
 def missing_bytes(case: Case) -> float:
-    """What each GPU lacks to hold the weights and one sequence; for shapes that only memory speaks against."""
+    """Bytes that each GPU lacks for the weights and one sequence; for shapes that only memory rules out."""
     replica = case.replica
     return sequence_bytes_per_gpu(replica, case.request.target_context_tokens) - footprint(replica).room_bytes
 

@@ -1,4 +1,4 @@
-"""Which architecture a pool's model has."""
+"""Resolve the architecture of a pool's model."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 def resolve_architecture(model: ModelSpec, catalog: Catalog) -> Architecture:
-    """The model's own config.json where the pool brings one, else the catalog's entry of its id.
+    """The architecture from the pool's own config.json where it has one, else the catalog's entry of its id.
 
     Raises `Invalid`: ModelUnknown with the command that adds a config, or ArchitectureUnsupported; and `Blocked`:
-    ModelConfigMissing, until the ConfigMap is there.
+    ModelConfigMissing, until the ConfigMap exists.
     """
     missing = missing_config(model)
     if missing is not None:

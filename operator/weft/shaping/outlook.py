@@ -1,4 +1,4 @@
-"""What surrounds a choice: every shape as a curve, what other targets would take, and how large a domain is useful."""
+"""The context of a choice: every shape as a curve, what other targets would cost, and how large a domain is useful."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 BUSIER = 2.0
 _POINTS = 14
-_FULL = 0.98  # of the seats, or of the time that prompts may fill
+_FULL = 0.98  # of the seats, or of the time that prompts may fill: the end of a curve
 
 Targets = tuple[tuple[int, float], ...]  # (percentile, seconds)
 
 
 @dataclass(frozen=True, slots=True)
 class CurvePoint:
-    """One load: tokens a second that a user sees (1 / mean TPOT), and that a GPU makes; requests a second in all."""
+    """One load: tokens a second per user (1 / mean TPOT) and per GPU, requests a second per replica, and mean TTFT."""
 
     per_user: float
     per_gpu: float
@@ -42,14 +42,14 @@ class CurvePoint:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """A shape from a single request to all seats taken."""
+    """A shape's points from a single request to all seats taken."""
 
     shape: Shape
     points: tuple[CurvePoint, ...]
 
 
 def curves(request: ShapeRequest, catalog: Catalog) -> tuple[Curve, ...]:
-    """Every possible shape, in the order in which they are looked at; those that only prefill have none."""
+    """The curves of all possible shapes, in the order of the search; those that only prefill have no points."""
     return tuple(_curve(case) for case in possible_cases(request, catalog))
 
 
@@ -69,17 +69,17 @@ def _curve(case: Case) -> Curve:
 
 
 def _batches(serves: Service) -> Iterator[float]:
-    """From one sequence to nearly all seats, evenly in the logarithm."""
+    """Batches from one sequence to nearly all seats, evenly spaced in the logarithm."""
     most = max(1.0, _FULL * serves.seats)
     return (most ** (step / (_POINTS - 1)) for step in range(_POINTS))
 
 
 @dataclass(frozen=True, slots=True)
 class Variation:
-    """What another wish would take: `wish` instead of `was`, the shape and count for it, and the GPUs in all.
+    """The result of another target or rate: `wish` instead of `was`, with its shape, replica count and total GPUs.
 
-    The wish reads as options take it: `TTFT p95=1500ms`, `16 requests/s`. `gpus` is None where nothing meets it, and
-    `shortfall` says that as many as are allowed serve less than the rate.
+    `wish` is written as options take it: `TTFT p95=1500ms`, `16 requests/s`. `gpus` is None where nothing meets it, and
+    `shortfall` says that the allowed replicas serve less than the rate.
     """
 
     wish: str
@@ -92,13 +92,13 @@ class Variation:
 
 
 def variations(request: ShapeRequest, catalog: Catalog) -> tuple[Variation, ...]:
-    """Each target half again as loose and as tight, and twice the rate: chosen anew without the running shape."""
+    """Each target 1.5 times as loose and as tight, and twice the rate: chosen anew without the running shape."""
     free = replace(request, incumbent=None)
     return tuple(_variation(wish, was, changed, catalog) for wish, was, changed in _wishes(free))
 
 
 def _wishes(request: ShapeRequest) -> Iterator[tuple[str, str, ShapeRequest]]:
-    """Each in words, what it is instead of, and the request with it, which is exactly what the words say."""
+    """Yield (wish, what it replaces, the request with exactly that wish)."""
     slo, answers = request.spec.slo, request.workload.output_tokens > 1
     tpot = slo.tpot if answers else ()  # no token comes after the first
     for scale in (_looser, _tighter):
@@ -112,7 +112,7 @@ def _wishes(request: ShapeRequest) -> Iterator[tuple[str, str, ShapeRequest]]:
 
 
 def _looser(milliseconds: float) -> int:
-    """Half again as long, in the whole milliseconds that a duration can say."""
+    """1.5 times as long, in whole milliseconds, as durations are written."""
     return -(-round(milliseconds) * 3 // 2)
 
 
@@ -121,7 +121,7 @@ def _tighter(milliseconds: float) -> int:
 
 
 def _written(targets: Targets, scale: Callable[[float], int]) -> str:
-    """`p50=300ms p95=1s`: every percentile, for all of them are scaled."""
+    """Format scaled targets: `p50=300ms p95=1s`, with every percentile."""
     return " ".join(f"p{percentile}={_duration(target, scale)}" for percentile, target in targets)
 
 
@@ -150,7 +150,7 @@ def _variation(wish: str, was: str, request: ShapeRequest, catalog: Catalog) -> 
 
 
 def tried(request: ShapeRequest, catalog: Catalog) -> Answer | None:
-    """The choice, or None where there is none."""
+    """The choice, or None where no shape is possible."""
     try:
         return answer(request, catalog)
     except (Invalid, Blocked):
@@ -159,7 +159,7 @@ def tried(request: ShapeRequest, catalog: Catalog) -> Answer | None:
 
 @dataclass(frozen=True, slots=True)
 class DomainStep:
-    """The choice if no NVLink domain were larger than this; None where nothing meets the SLO then."""
+    """The choice if no NVLink domain were larger than this; `shape` is None where nothing meets the SLO then."""
 
     domain_gpus: int
     shape: Shape | None
@@ -167,7 +167,7 @@ class DomainStep:
 
 
 def domain_steps(request: ShapeRequest, catalog: Catalog) -> tuple[DomainStep, ...]:
-    """Domains of 1, 2, 4, ... GPUs up to the largest there is."""
+    """The choices for domains of 1, 2, 4, ... GPUs up to the largest there is."""
     free, largest = replace(request, incumbent=None), max(supply.domain_gpus for supply in request.supplies)
     sizes = [1 << exponent for exponent in range(largest.bit_length()) if 1 << exponent < largest]
     return tuple(_domain_step(free, size, catalog) for size in (*sizes, largest))

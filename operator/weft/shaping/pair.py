@@ -1,6 +1,6 @@
-"""The shapes of both halves of a split, chosen together: what cannot hand over KV never stands in one pair.
+"""The shapes of both halves of a split, chosen together, so that they can always transfer KV to each other.
 
-A pair keeps to one generation of GPUs, and its tensor groups to sizes that the connector joins. Within a generation
+A pair uses one generation of GPUs, and TP sizes between which the connector can transfer. Within a generation
 each half in turn is chosen freely and the other beside it; the cheapest pair that meets the SLO wins.
 """
 
@@ -35,7 +35,7 @@ class _Pair:
 
     @property
     def rank(self) -> tuple[int, float, float, float, str]:
-        """Smaller is better: fewer halves that miss the SLO, the smaller miss, more of the rate served, the cost."""
+        """Sort key, smaller is better: halves that miss the SLO, the worst miss, the rate served, cost, names."""
         halves = (self.prefill, self.decode)
         missing = sum(not half.scored.meets_slo for half in halves)
         names = f"{self.prefill.plan.shape} {self.decode.plan.shape}"
@@ -43,13 +43,13 @@ class _Pair:
 
     @property
     def overshoot(self) -> float:
-        """How far the worst missed target of either half is exceeded; 1 is met."""
+        """The worst missed target of either half, as predicted over target; 1 where all are met."""
         missing = (half.scored for half in (self.prefill, self.decode) if not half.scored.meets_slo)
         return max((scored.overshoot for scored in missing), default=1.0)
 
     @property
     def served(self) -> float:
-        """The part of the rate that the half which serves less of it serves."""
+        """The fraction of the rate that the weaker half serves."""
         return min(self.prefill.scored.served, self.decode.scored.served)
 
     @property
@@ -65,7 +65,7 @@ class _Pair:
 
 @dataclass(frozen=True, slots=True)
 class Unpaired:
-    """Why two halves cannot be planned; `role` is the half that it is about, None where it is about both."""
+    """Why two halves cannot be planned; `role` is the half concerned, None for both."""
 
     why: Explanation
     role: Role | None = None
@@ -105,13 +105,13 @@ def _nothing_in_common(prefill: set[str], decode: set[str]) -> Unpaired:
 
 
 def _engines(prefill: ShapeRequest, decode: ShapeRequest, catalog: Catalog) -> tuple[EngineName, ...]:
-    """What both halves may run."""
+    """Engines that both halves may run."""
     theirs = wished_engines(decode, catalog)
     return tuple(engine for engine in wished_engines(prefill, catalog) if engine in theirs)
 
 
 def _best_tried(tried: Iterable[tuple[list[_Pair], Unpaired | None]]) -> tuple[list[_Pair], Unpaired | None]:
-    """The pairs of all engines, and what was in the way of the first that has none."""
+    """The pairs of all engines, and the first problem of any."""
     outcomes = list(tried)
     problem = next((problem for _, problem in outcomes if problem is not None), None)
     return [pair for pairs, _ in outcomes for pair in pairs], problem
@@ -120,7 +120,7 @@ def _best_tried(tried: Iterable[tuple[list[_Pair], Unpaired | None]]) -> tuple[l
 def _tried(
     prefill: ShapeRequest, decode: ShapeRequest, terms: Partner, catalog: Catalog
 ) -> tuple[list[_Pair], Unpaired | None]:
-    """The pairs on these terms in which one half has all the choice, and the first thing that was in the way."""
+    """The pairs on these terms, each half in turn chosen freely and the other beside it, and the first problem."""
     pairs: list[_Pair] = []
     problem: Unpaired | None = None
     for first, second in ((decode, prefill), (prefill, decode)):
@@ -144,7 +144,7 @@ def _beside(request: ShapeRequest, partner: Partner, catalog: Catalog) -> Answer
 
 
 def _why_none(problems: dict[str, Unpaired]) -> Unpaired:
-    """One sentence for all generations that were tried; those that serve no such model at all need no word."""
+    """One explanation for all generations tried, without those that do not serve the precision if there are others."""
     served = {name: each for name, each in problems.items() if each.why.reason is not Reason.PrecisionUnsupported}
     told: dict[str, list[str]] = {}
     for generation, problem in (served or problems).items():
@@ -162,9 +162,9 @@ def _runs(pair: _Pair, prefill: ShapeRequest, decode: ShapeRequest) -> bool:
 
 
 def _stays(best: _Pair, running: _Pair) -> bool:
-    """The running pair stays unless the best one is at least 15 % better in what it is better in.
+    """Whether the running pair stays: unless the best one is at least 15 % better in the first criterion that differs.
 
-    Where the requests stay, only what meets the SLO where it does not, or serves all where it does not, is better.
+    If the requests `stay`, only a pair that newly meets the SLO, or newly serves the whole rate, replaces it.
     """
     missing, overshoot, unserved, cost, _ = best.rank
     stays = running.prefill.scored.case.request.stays

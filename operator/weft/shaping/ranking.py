@@ -1,6 +1,6 @@
-"""Which of the possible shapes is wanted: the cheapest within the SLO, the simpler of near equals, the running one.
+"""The order of possible shapes: the cheapest within the SLO, the simpler of near equals, the running one kept.
 
-Cost is replicas that run x GPUs x the accelerator's relative price: headroom and the fewest replicas count. Ties are
+Cost is running replicas x GPUs x the accelerator's relative price, with headroom and minReplicas. Ties are
 broken by the shape itself, never by order.
 """
 
@@ -26,17 +26,17 @@ SIMPLER_WITHIN = 1.10
 CHANGE_SAVES_AT_LEAST = 0.15
 BEST_EFFORT_SLACK = 1.5
 LEAST_OF_PLANNED = 0.5
-HELPS = 0.5  # log latency per log rate: a tenth fewer requests shorten a latency by a twentieth
-BUSY = 0.3  # of the time that prompts fill: below, first tokens are late for long prompts, and not for want of replicas
-ENOUGH = 1.0 - 1e-9  # of the rate, but for rounding
+HELPS = 0.5  # d log(latency) / d log(rate): a tenth fewer requests shorten a latency by a twentieth
+BUSY = 0.3  # fraction of time filled by prompts: below it TTFT is late for long prompts, not for want of replicas
+ENOUGH = 1.0 - 1e-9  # of the rate, allowing for rounding
 _NO_TOKENS = Percentiles(0.0, 0.0, 0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """A shape with what it should do, how many replicas run for the demanded rate, and what they cost.
+    """A shape with its assessment, the replicas that run for the demanded rate, and the fraction of it served.
 
-    `served` is the part of the rate that the largest allowed number of replicas serves, at most 1.
+    `served` is the fraction of the rate that the largest allowed number of replicas serves, at most 1.
     """
 
     case: Case
@@ -51,7 +51,7 @@ class Scored:
 
     @property
     def meets_slo(self) -> bool:
-        """Whether it serves anything within all targets."""
+        """Whether it serves any requests within all targets."""
         return self.assessment.prediction.capacity > 0
 
     @property
@@ -71,18 +71,18 @@ class Scored:
 
     @property
     def overshoot(self) -> float:
-        """How far the worst missed target is exceeded; 1 is met."""
+        """The worst missed target, as predicted over target; 1 where all are met."""
         return max((miss.overshoot for miss in self.assessment.misses), default=1.0)
 
     @property
     def simplicity(self) -> tuple[tuple[int, ...], float, float, str]:
-        """Smaller is simpler: the structure, then more bits, and what makes order certain."""
+        """Sort key, smaller is simpler: the structure, then more bits, then cost and name, which make it total."""
         shape = self.shape
         return self.structure, -shape.precision.bytes_per_weight, self.cost, f"{shape} {shape.engine.value}"
 
     @property
     def structure(self) -> tuple[int, ...]:
-        """Fewer GPUs a replica and fewer nodes, no PP before PP, nothing shared before DCP or PCP."""
+        """Sort key: fewer GPUs and nodes per replica, then no PP, no DCP or PCP, fewer DP ranks, smaller EP."""
         shape = self.shape
         return (
             shape.gpus,
@@ -103,7 +103,7 @@ def score(case: Case) -> Scored:
 
 
 def _counted(request: ShapeRequest) -> Slo:
-    """The targets that can be missed: after the only token of an answer comes none to wait for."""
+    """The targets that count: without TPOT where answers have one token only."""
     slo = request.spec.slo
     return replace(slo, tpot=()) if request.workload.output_tokens <= 1 else slo
 
@@ -111,7 +111,7 @@ def _counted(request: ShapeRequest) -> Slo:
 def expected(scored: Scored) -> Prediction:
     """The prediction with the latencies at the rate that each replica gets when there are as many as needed.
 
-    One that is never given more than its capacity: what is demanded beyond waits outside. TPOT is 0 for answers of one
+    That rate is at most the capacity: demand beyond it waits outside. TPOT is 0 for answers of one
     token, as in a prefill replica.
     """
     prediction, request = scored.assessment.prediction, scored.case.request
@@ -127,9 +127,9 @@ def expected(scored: Scored) -> Prediction:
 
 
 def with_targets_in_reach(scored: Scored) -> Scored:
-    """The same shape with each missed target set to half again what an idle replica reaches: what best effort aims at.
+    """The shape scored with each missed target relaxed to 1.5 times what an idle replica reaches, for best effort.
 
-    Without any target it would be filled to the brim, and be slower than it has to by an order of magnitude.
+    Without any target it would be fully loaded, and an order of magnitude slower than necessary.
     """
     request, misses = scored.case.request, scored.assessment.misses
     highest_last = sorted(misses, key=lambda miss: miss.reachable_seconds)  # KV may miss the same target as prompts
@@ -142,11 +142,11 @@ def with_targets_in_reach(scored: Scored) -> Scored:
 
 
 def capacity_worth(case: Case, declared: Workload, planned: float) -> float:
-    """Requests a second that one replica shall serve of live traffic: `planned` were those of the declared kind.
+    """Requests a second to count on from one replica of live traffic; `planned` is its capacity for declared traffic.
 
-    Within the targets, but where that is less than half as many, no fewer than where fewer would hardly help: prompts
-    that take nearly as long as they may leave no time to wait in, and the few that a replica could then serve in time
-    would buy any number of replicas, for next to nothing.
+    Normally the rate within the targets. Where that is less than half of `planned`, at least the rate below which fewer
+    requests would hardly help: if prompts alone take nearly the whole target, few can be served in time, and scaling
+    for them would buy any number of replicas for next to nothing.
     """
     request, scored = case.request, score(case)
     asked = Question(request.workload, _counted(request), request.spec.role, case.doubt)
@@ -162,7 +162,7 @@ def capacity_worth(case: Case, declared: Workload, planned: float) -> float:
 
 
 def _replicas_for(case: Case, capacity: float) -> tuple[int, float]:
-    """Replicas that run for the demanded rate, and the part of it that the allowed number serves."""
+    """Replicas that run for the demanded rate, and the fraction of it that the allowed number serves."""
     rate, scaling, shape = case.request.workload.requests_per_second, case.request.spec.scaling, case.option.shape
     allowed = scaling.affordable(shape.gpus, shape.pods)
     served = min(1.0, allowed * capacity / rate) if rate > 0 else float(allowed > 0 and capacity > 0)
@@ -170,7 +170,7 @@ def _replicas_for(case: Case, capacity: float) -> tuple[int, float]:
 
 
 def ranked(within_slo: list[Scored]) -> list[Scored]:
-    """Best first: what serves the whole rate, of that the simplest within 10 % of the cheapest, then by cost."""
+    """Best first: shapes that serve the whole rate, of these the simplest within 10 % of the cheapest, then by cost."""
     enough = [each for each in within_slo if each.serves_all]
     short = [each for each in within_slo if not each.serves_all]
     short.sort(key=lambda each: (-round(each.served, 6), each.cost, each.simplicity))
@@ -188,9 +188,9 @@ def nearest(outside_slo: list[Scored]) -> list[Scored]:
 
 
 def kept(best: Scored, running: Scored | None) -> bool:
-    """The running shape stays unless the best one is at least 15 % better; one that no longer holds does not stay.
+    """Whether the running shape stays: unless the best is at least 15 % better, or alone meets the SLO.
 
-    Where the request `stays`, nothing that only costs less is better.
+    If the request `stays`, a shape that only costs less does not replace it.
     """
     if running is None or running.shape == best.shape or running.meets_slo != best.meets_slo:
         return False
@@ -263,7 +263,7 @@ def criticism(loser: Scored, chosen: Scored) -> Explanation:
 
 
 def _advantage(loser: Scored, chosen: Scored) -> str | None:
-    """What the chosen one of two near equals is ahead by, besides its cost."""
+    """Why the chosen one of two near equals is ahead, besides its cost."""
     if loser.structure != chosen.structure:
         return "which is the simpler shape"
     if loser.shape.precision.bytes_per_weight != chosen.shape.precision.bytes_per_weight:
@@ -276,7 +276,7 @@ def _bill(scored: Scored) -> str:
 
 
 def part(served: float) -> str:
-    """A part of the demand that is neither none nor all of it."""
+    """Format a fraction of the demand that is neither none nor all of it."""
     return "under 1%" if 0 < served < 0.01 else f"{min(0.99, served):.0%}"  # noqa: PLR2004 - what rounds to 0 %
 
 

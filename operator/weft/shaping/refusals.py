@@ -1,4 +1,4 @@
-"""The one sentence for a pool that no shape can serve, with what would change the answer."""
+"""The one message for a pool that no shape can serve, with what would change that."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from weft.shaping.request import ShapeRequest
 
 _OF_THE_ENGINE = frozenset({Reason.PrecisionUnsupported, Reason.EngineUnsupported})
-# Which pins a reason is about, the likeliest first.
+# The pins that a reason may be due to, the likeliest first.
 _PINS = {
     Reason.HeadsNotDivisible: ("tensorParallel",),
     Reason.ExpertsNotDivisible: ("expertParallel", "dataParallel", "tensorParallel"),
@@ -37,11 +37,11 @@ _PINS = {
 
 
 def nothing_possible(request: ShapeRequest, refused: tuple[tuple[Case, Explanation], ...]) -> WeftError:
-    """The error for a request of which every shape was refused; `refused` has each with its reason."""
+    """The error for a request all of whose shapes were refused; `refused` has each with its reason."""
     if not refused:
         return Blocked(Reason.NoAccelerator, "the cluster has no accelerator that this pool may use")
     of_arguments = dict.fromkeys(why.message for _, why in refused if why.reason is Reason.ArgumentConflict)
-    if of_arguments:  # nothing else spoke against these shapes
+    if of_arguments:  # that check is the last, so these shapes are possible otherwise
         return Invalid(Reason.ArgumentConflict, "; ".join(of_arguments))
     of_memory = [case for case, why in refused if why.reason in OF_MEMORY]
     if of_memory:
@@ -62,7 +62,7 @@ def _engine_cannot(request: ShapeRequest, whys: list[Explanation]) -> WeftError:
 
 
 def _precision_named(model: ModelSpec) -> str:
-    """Whose wish it is: a field's, a choice of precisions (`--precision`), or nobody's."""
+    """Where the precision comes from: a field, a choice of precisions (`--precision`), or the checkpoint."""
     if model.precision:
         return "spec.model.precision"
     return "the precision asked for" if model.precisions else "the precision of the checkpoint"
@@ -84,7 +84,7 @@ def _does_not_fit(request: ShapeRequest, cases: list[Case], refused: tuple[tuple
 
 
 def _smallest_part(case: Case) -> str:
-    """Parts of GPUs may differ as whole ones do not: a plan holds on all of them."""
+    """A note on the smallest part of a GPU, as a plan has to fit on all of them; empty for whole GPUs."""
     supply = case.option.supply
     if not supply.shared:
         return ""

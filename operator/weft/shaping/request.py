@@ -1,4 +1,4 @@
-"""What a shape is chosen from: the pool's wishes, the model, the traffic, and what the cluster has."""
+"""Input to the choice of a shape: the pool's wishes, the model, the traffic, and what the cluster has."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Supply:
 
 @dataclass(frozen=True, slots=True)
 class Partner:
-    """What the other half of a split imposes: its engine (`name`), GPUs of its generation, once chosen its sizes."""
+    """Constraints from the other half of a split: GPU generation, engine (`name`) and, once chosen, its shape."""
 
     generation: str
     name: EngineName
@@ -43,12 +43,12 @@ class Partner:
 @made_often
 @dataclass(frozen=True, slots=True)
 class ShapeRequest:
-    """One choice. `workload` is the traffic to shape for, which may differ from the one that the spec declares.
+    """The request for one choice. `workload` is the traffic to shape for, which may differ from the declared one.
 
     `incumbent` is the running plan, if it can still be placed; `engine` is the release that must be kept, if any;
     `partner` is the other half of a split, once anything of it is settled; `calibration` is what was learnt from the
-    pool's metrics, the latest first. One that `stays` keeps the shape of the incumbent whatever another one costs,
-    where both meet the SLO or neither does.
+    pool's metrics, the latest first. If it `stays`, the incumbent's shape is kept whatever another one costs, where
+    both meet the SLO or neither does.
     """
 
     spec: PoolSpec
@@ -62,7 +62,7 @@ class ShapeRequest:
     stays: bool = False
 
     def __hash__(self) -> int:
-        """Of what tells most requests apart: hashing all of a spec takes longer than finding what is remembered."""
+        """Hash the fields that usually differ: hashing a whole spec takes longer than a cache lookup."""
         measured = tuple([each.updated for each in self.calibration])
         return hash((self.architecture.model_id, self.workload, self.engine, measured))
 

@@ -1,4 +1,4 @@
-"""The replica that runs, as the performance model sees it."""
+"""The running replica, as the performance model sees it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def running_replica(request: ShapeRequest, shape: Shape, catalog: Catalog) -> tuple[ReplicaModel, Doubt] | None:
-    """One replica of a shape, without what was learnt from it, and the doubt about it; None where its devices are gone.
+    """One replica of a shape, uncalibrated, and its error bar; None where its devices are gone.
 
     Raises `Invalid` for a precision that the catalog no longer has.
     """

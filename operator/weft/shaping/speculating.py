@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def resolve_speculation(engine: EngineSpec, architecture: Architecture, catalog: Catalog) -> Speculation | None:
-    """How many tokens are drafted by what, and the chance that one is taken; None where none is drafted."""
+    """The drafted tokens, draft model and acceptance probability; None where nothing is drafted."""
     if engine.speculative_json is None:
         return None
     return _speculation(engine.speculative_json, architecture, catalog)

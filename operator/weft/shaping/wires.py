@@ -1,4 +1,4 @@
-"""What carries KV between the halves of a split, where that is more than what an engine finds by itself."""
+"""Checks of KV transports between the halves of a split that engines do not use by default."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def efa_conflict(case: Case) -> Explanation | None:
-    """Why this replica sends no KV over Amazon's EFA, where it shall."""
+    """Why this replica cannot send KV over Amazon's EFA although the pool asks for it, or None."""
     accelerator = case.option.accelerator
     if not over_efa(case.request.spec):
         return None
@@ -26,7 +26,7 @@ def efa_conflict(case: Case) -> Explanation | None:
 
 
 def nvlink_conflict(case: Case) -> Explanation | None:
-    """Why this replica sends no KV over NVLink to another node, where it shall.
+    """Why this replica cannot send KV over NVLink to another node although the pool asks for it, or None.
 
     The driver gives a node's only channel to one claim, and each pod has a claim of its own (`compute-domain` plugin,
     `assertImexChannelNotAllocated`): two pods of a split never share a node.
@@ -49,7 +49,7 @@ def nvlink_conflict(case: Case) -> Explanation | None:
 
 
 def _in_another_rack(case: Case) -> Explanation | None:
-    """A rack has one accelerator, and both halves have to be in one rack."""
+    """Refuse another accelerator than the other half's: both halves have to be in one rack, which has one kind."""
     partner, own = case.request.partner, case.option.shape.accelerator
     if partner is None or partner.shape is None or partner.shape.accelerator == own:
         return None
