@@ -1,4 +1,4 @@
-"""What `converge` wants done, in order. `apply` carries each out; every one is safe to repeat."""
+"""The actions that `converge` asks for, in order. `apply` carries each out; every one is safe to repeat."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class CreatePod:
-    """Create one gated pod; already existing is success."""
+    """Create one gated pod; that it already exists counts as success."""
 
     body: dict[str, Any] = field(hash=False)
 
@@ -26,7 +26,7 @@ class ReleasePods:
 
 @dataclass(frozen=True, slots=True)
 class UnroutePod:
-    """Take the routing label off a pod, so that fronts and Services stop choosing it; tests its UID.
+    """Remove the routing label from a pod, so that fronts and Services stop choosing it; with a UID precondition.
 
     `at` is noted on the pod: epoch seconds.
     """
@@ -39,7 +39,7 @@ class UnroutePod:
 
 @dataclass(frozen=True, slots=True)
 class LabelPod:
-    """Put labels back that somebody edited or took off a pod of ours; tests its UID.
+    """Restore labels of our pods that somebody edited or removed; with a UID precondition.
 
     `at` is noted on the pod: epoch seconds.
     """
@@ -63,10 +63,10 @@ class DeletePod:
 
 @dataclass(frozen=True, slots=True)
 class ApplyObject:
-    """Server-side apply of a Service, Deployment, PodDisruptionBudget, ComputeDomain or child pool, of the resource.
+    """Server-side apply of a Service, Deployment, PodDisruptionBudget, ComputeDomain or child pool of a resource.
 
-    Our own manager takes every field it names; a seed yields to a field's owner. `first` is a JSON patch for an object
-    that is there already, sent before: it takes away what others added, which an apply cannot do.
+    Our own manager takes over every field that it names; the seed manager yields to a field's owner. `first` is a JSON
+    patch for an existing object, sent before: it removes what others added, which an apply cannot do.
     """
 
     body: dict[str, Any] = field(hash=False)

@@ -1,4 +1,4 @@
-"""What live metrics taught about a deployment: two factors, and what they were measured on."""
+"""Calibration learnt from live metrics: two factors, and the deployment that they were measured on."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from weft.domain.shape import EngineRelease, Shape
 
 NOTHING_KNOWN = Calibration()
-REMEMBERED = 4096  # subjects: every pass asks for that of every pool
-MOST_FACTOR = 4.0  # the model is not off by more either way: beyond, something else is wrong
+REMEMBERED = 4096  # cached subjects: every pass asks for one per pool
+MOST_FACTOR = 4.0  # bounds a factor either way: beyond this, something other than the model is wrong
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What factors are measured on: a model in a shape (in words) on an engine release."""
+    """What factors are measured on: a model in a shape (as text) on an engine release."""
 
     model: str
     release: EngineRelease
@@ -30,18 +30,18 @@ class Subject:
     @staticmethod
     @functools.lru_cache(maxsize=REMEMBERED)
     def of(model: str, release: EngineRelease, shape: Shape) -> Subject:
-        """A shape as some release runs it."""
+        """The subject for a model in a shape on a release."""
         return Subject(model, release, shape.accelerator, shape.precision, str(shape))
 
     def is_kin_of(self, other: Subject) -> bool:
-        """Whether both differ in parallelism alone: the model errs about them in the same direction."""
+        """Whether both differ in parallelism alone, for which the model errs in the same direction."""
         mine, theirs = ((each.model, each.release, each.accelerator, each.precision) for each in (self, other))
         return mine == theirs
 
 
 @dataclass(frozen=True, slots=True)
 class Calibrated:
-    """Factors that are in force for a subject since `updated` (epoch seconds)."""
+    """Factors in use for a subject since `updated` (epoch seconds)."""
 
     subject: Subject
     factors: Calibration
@@ -49,12 +49,12 @@ class Calibrated:
 
 
 def measured_on(subject: Subject, known: tuple[Calibrated, ...]) -> Calibration | None:
-    """The factors that were measured on exactly this."""
+    """The factors measured on exactly this subject, or None."""
     return next((each.factors for each in known if each.subject == subject), None)
 
 
 def factors_for(subject: Subject, known: tuple[Calibrated, ...]) -> Calibration:
-    """The best guess: what was measured on it, else on the latest of its kin (which makes no point of its own)."""
+    """The best known factors: those measured on the subject, else on its latest kin (then with zero points)."""
     own = measured_on(subject, known)
     if own is not None:
         return own

@@ -24,10 +24,10 @@ class Taint:
 class NodeRecord:
     """One Node. `capacity` and `allocatable` hold only accelerator-like extended resources, as whole devices.
 
-    `offers` is everything that is allocatable, as plain numbers; None where nobody knows (a node that was made up).
-    `faults` are the types of its conditions that tell of a broken GPU; others are not kept. `deleting` says that the
-    object itself is about to go. `tainted` is when its taints were written last, in epoch seconds of the API server's
-    clock; None where that is not told.
+    `offers` is everything allocatable, as plain numbers; None where unknown (a hypothetical node). `faults` are the
+    types of its conditions that report a broken GPU; other conditions are not kept. `deleting` says that the Node
+    object is being deleted. `tainted` is when its taints were last written, in epoch seconds of the API server's clock;
+    None where unknown.
     """
 
     name: str
@@ -44,7 +44,7 @@ class NodeRecord:
     tainted: float | None = None
 
     def label(self, key: str) -> str | None:
-        """Value of one label, or None."""
+        """The value of one label, or None."""
         return dict(self.labels).get(key)
 
 
@@ -60,10 +60,10 @@ class PodPhase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ContainerFailure:
-    """How a container of a pod ended or cannot start. `message` is the termination or waiting message, maybe empty.
+    """How a container of a pod ended or cannot start. `message` is its termination or waiting message, maybe empty.
 
     `log_tail` holds the last lines of its log where they were needed and readable; `log_forbidden` says that RBAC
-    refused them.
+    denied access to them.
     """
 
     reason: str
@@ -87,7 +87,7 @@ class PodIdentity:
 class Download:
     """Weights that an init container fetches, or has fetched, since `begun` (epoch seconds).
 
-    `here` are the bytes that it told last, of `total`; both are 0 before.
+    `here` are the bytes reported last, of `total`; both are 0 before the first report.
     """
 
     begun: float
@@ -101,9 +101,9 @@ class PodRecord:
     """One pod that asks for accelerators (anyone's) or is ours. Times are epoch seconds, of the API server's clock.
 
     `node` is the node it is bound to or nominated for; `requests` holds accelerator-like resources as whole devices.
-    `routed` says whether it still carries the label that fronts and Services select on. `gated` is about our own gate,
-    `queued` about those of others; `stopped` is what a scheduler that takes it away says of that: reason and message.
-    `loading` is when its engine began to run, as long as it has not answered since; `download` is what comes before.
+    `routed` says whether it still has the label that fronts and Services select on. `gated` is about our own scheduling
+    gate, `queued` about those of others; `stopped` is (reason, message) of a scheduler that removes it. `loading` is
+    when its engine began to run, until it first answers; `download` is the phase before.
     """
 
     namespace: str
@@ -119,72 +119,72 @@ class PodRecord:
     routed: bool = False
     terminating: bool = False
     created: float = 0.0
-    released: float | None = None  # when its last scheduling gate went away, as far as conditions tell
+    released: float | None = None  # when its last scheduling gate was removed, as far as conditions tell
     ip: str | None = None
-    message: str = ""  # the scheduler's word on a pending pod that it may bind
+    message: str = ""  # the scheduler's message on a pending pod that it may bind
     failure: ContainerFailure | None = None
     priority: int = 0
     stopped: tuple[str, str] | None = None
-    startup_seconds: float | None = None  # from its binding to when it got ready
-    front_of: str | None = None  # UID of the pool or split before which it routes
-    pair: str = ""  # of a half of a split, and of the front before it: only the same meet
+    startup_seconds: float | None = None  # from its binding until it was ready
+    front_of: str | None = None  # UID of the pool or split that it is a router of
+    pair: str = ""  # of halves of a split and their front: only equal ones work together
     image: str = ""  # of the engine itself, in a pod of a replica
-    engine: str = ""  # that a replica runs, or before whose replicas alone a front of a pool stands, in small letters
-    unrouted: float | None = None  # when we took the label away
-    mislabelled: tuple[tuple[str, str], ...] = ()  # labels of its identity that somebody edited, as they should be
-    relabelled: float | None = None  # when we put labels back last
-    gone_by: float | None = None  # one of ours that terminates: when its grace period is over
+    engine: str = ""  # that it runs or, of a front, serves alone; lower case
+    unrouted: float | None = None  # when we removed the routing label
+    mislabelled: tuple[tuple[str, str], ...] = ()  # identity labels that somebody edited, with their correct values
+    relabelled: float | None = None  # when we last restored labels
+    gone_by: float | None = None  # of our terminating pods: when the grace period ends
     loading: float | None = None
     download: Download | None = None
-    servers: int | None = None  # API servers, on as many consecutive ports, where its pod tells
-    start: MeasuredStart | None = None  # of what those seconds were made, where containers tell
+    servers: int | None = None  # number of API servers, on consecutive ports, if it is labelled
+    start: MeasuredStart | None = None  # the phases of `startup_seconds`, where containers report them
 
     @property
     def rank(self) -> int:
-        """Its place among the pods of a replica; 0 of one that belongs to none."""
+        """Its rank among the pods of a replica; 0 if it belongs to none."""
         return self.identity.rank if self.identity is not None else 0
 
     @property
     def api_servers(self) -> int:
-        """Ports at which it answers requests: one in the first pod of a replica and none in others, unless it tells."""
+        """The number of ports that serve requests: by default one in a replica's first pod and none in the others."""
         if self.identity is None:
             return 0
         return int(self.identity.rank == 0) if self.servers is None else self.servers
 
     @property
     def ended(self) -> bool:
-        """Whether its containers are over, for better or worse: it holds nothing, and no quota counts it."""
+        """Whether its containers have ended, failed or not: it holds nothing, and no quota counts it."""
         return self.phase is PodPhase.Succeeded or self.phase is PodPhase.Failed
 
     @property
     def serves(self) -> bool:
-        """Whether it does its part of serving: ready, and neither over nor about to go."""
+        """Whether it does its part of serving: ready, and neither ended, failed nor terminating."""
         return self.ready and not self.terminating and self.failure is None and not self.ended
 
     @property
     def unscheduled(self) -> bool:
-        """Whether we released it, but it is on no node yet."""
+        """Whether we released it, but it is not bound to a node yet."""
         return not self.gated and self.node is None and self.phase is PodPhase.Pending
 
     @property
     def finishing(self) -> bool:
-        """Whether it has left its front, and nobody deletes it yet."""
+        """Whether it is drained from its front, but not deleted yet."""
         return self.unrouted is not None and self.serves
 
     @property
     def waiting(self) -> str | None:
-        """What it waits for in the scheduler's words, where there are any."""
+        """What it waits for, in the scheduler's words; None where there are none."""
         return f"pod {self.name} waits for the scheduler: {self.message}" if self.unscheduled and self.message else None
 
     def asks_for(self, resource: str) -> int:
-        """Devices of one resource that it requests: beside accelerators there may be those of a network."""
+        """Devices of one resource that it requests: accelerators or network devices."""
         return dict(self.requests).get(resource, 0)
 
     @property
     def holds_devices(self) -> bool:
-        """Whether it occupies what it requests: bound and not ended. Routers request none.
+        """Whether it occupies the devices that it requests: bound and not ended. Routers request none.
 
-        Terminating pods hold theirs until they are gone.
+        Terminating pods occupy theirs until they are gone.
         """
         return self.node is not None and not self.ended and self.front_of is None
 
@@ -193,7 +193,7 @@ class PodRecord:
 class ObjectRecord:
     """One Service, Deployment, PodDisruptionBudget, ComputeDomain or child pool of ours; `body` is plain JSON.
 
-    That of a ComputeDomain is not kept.
+    The body of a ComputeDomain is not kept.
     """
 
     api_version: str

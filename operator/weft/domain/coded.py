@@ -1,8 +1,8 @@
-"""Values of the domain as plain JSON and back, for decision records: what is read is the very value that was written.
+"""Domain values as plain JSON and back, for decision records: decoding gives exactly the value that was encoded.
 
-Dataclasses and enumerations go by name, and only those of this package are read, so that a record can hold nothing
-that acts. Fields that have their default are left out, and what is read is of the type that its field declares: code
-that trusts mypy would fail on anything else, far from the file that is to blame.
+Dataclasses and enumerations are written by name, and only those of this package are decoded, so that a record can hold
+nothing executable. Fields with their default are left out, and decoded values are checked against the declared types of
+their fields, as code checked by mypy would fail on others far from the file that is to blame.
 """
 
 from __future__ import annotations
@@ -43,22 +43,22 @@ from weft.domain.typed import is_of
 if TYPE_CHECKING:
     from weft.domain.typed import Check
 
-# Those whose values a snapshot or a decision is made of.
+# The modules whose types snapshots and decisions consist of.
 _MODULES = (
     *(calibration, cluster, decision, forecast, hardware, model, moves, pool_memory, queueing, quotas),
     *(reasons, reports, room, scaling_spec, shape, snapshot, spec, start_up, status, transport, workload),
 )
-Coded = Any  # what `json` writes and reads
-_KIND = "~"  # the name of a value's type; plain objects have no such key
+Coded = Any  # any value that `json` can write and read
+_KIND = "~"  # the key of the type's name; plain objects never have it
 _SET, _LIST, _MAP, _NUMBER = "set", "list", "map", "number"
 
 
 class NotCoded(ValueError):  # noqa: N818 - says what a value is
-    """A value that is none of the domain's, or JSON that no such value was written as."""
+    """A value that is not of the domain, or JSON that encodes no such value."""
 
 
 def coded(value: object) -> Coded:
-    """A value as JSON; raises `NotCoded` for one of a type that is not the domain's."""
+    """Encode a value as JSON; raises `NotCoded` for types outside the domain."""
     if isinstance(value, float) and not math.isfinite(value):
         return {_KIND: _NUMBER, "is": str(value)}
     if value is None or (isinstance(value, bool | int | float | str) and not isinstance(value, Enum)):
@@ -72,13 +72,13 @@ def coded(value: object) -> Coded:
 
 
 def _members(value: object) -> dict[str, Coded]:
-    """What differs from its default."""
+    """The encoded fields that differ from their defaults."""
     found = ((name, getattr(value, name), default) for name, default in _defaults(type(value).__name__))
     return {name: coded(member) for name, member, default in found if not _is(member, default)}
 
 
 def _is(member: object, default: object) -> bool:
-    """The same value of the same type: 1 is no 1.0 in JSON."""
+    """Whether value and type are the same: 1 and 1.0 differ in JSON."""
     return member is default or (type(member) is type(default) and member == default)
 
 
@@ -95,7 +95,7 @@ def _coded_collection(value: object) -> Coded:
 
 
 def decoded(json: Coded) -> Any:  # noqa: ANN401 - any value of the domain
-    """The value that was written as this; raises `NotCoded` for what no value is written as."""
+    """Decode a value; raises `NotCoded` for JSON that encodes none."""
     if isinstance(json, list):
         return tuple([decoded(each) for each in json])
     if not isinstance(json, dict):
@@ -134,7 +134,7 @@ def _kinds() -> dict[str, type[Any]]:
 
 @functools.cache
 def _checks(name: str) -> dict[str, Check]:
-    """What tells whether a field of a dataclass may have a value, by the field."""
+    """For each field of a dataclass, the check whether it may have a value."""
     known = {key: each for module in _MODULES for key, each in vars(module).items()}
     hints = get_type_hints(_kinds()[name], localns={**known, "Mapping": Mapping})
     return {key: is_of(hint) for key, hint in hints.items()}

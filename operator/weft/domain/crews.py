@@ -1,6 +1,6 @@
-"""Pods by whose they are, sorted out once for everybody who goes through them in a pass.
+"""Pods grouped by owner into crews, once for all readers of a pass.
 
-What a reader makes of one crew may be remembered by its name: from pass to pass most crews are the same records.
+What a reader computes from one crew may be cached by its name: from pass to pass most crews are the same records.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
     Crews = Mapping[str, tuple[PodRecord, ...]]
 
-REMEMBERED = 16_384  # crews, by those who remember what they make of one
+REMEMBERED = 16_384  # crews: for caches of what is computed from them
 _LAST: LastAnswers[tuple[PodRecord, ...], Crews] = LastAnswers(1)
 
 
 def crews_of(pods: tuple[PodRecord, ...]) -> Crews:
-    """Pods of replicas by UID of their pool, all others as `of_no_replica` says; each crew in the order given."""
+    """Pods of replicas by UID of their pool, all others under `of_no_replica`; each crew in the order given."""
     return _LAST.ask("pods", pods, _crews)
 
 
 def of_no_replica(namespace: str) -> str:
-    """The crew of all pods in a namespace that no replica has, routers among them."""
+    """The key of the crew of all pods in a namespace that belong to no replica, routers among them."""
     return f"/{namespace}"
 
 
@@ -45,6 +45,6 @@ def _crews(pods: tuple[PodRecord, ...]) -> Crews:
 
 
 def routers_before(pool: PoolRecord, pods: Iterable[PodRecord]) -> Iterator[PodRecord]:
-    """Pods of the routers that send requests to a pool: its own, or those of the split that it is a half of."""
+    """Router pods that send requests to a pool: its own, or those of the split that it is a half of."""
     owners = {pool.key.uid, pool.split_uid} - {None}
     return (pod for pod in pods if pod.front_of in owners and pod.namespace == pool.key.namespace)

@@ -1,4 +1,4 @@
-"""What `decide` answers: per pool and per split, values with their reasons, ready to be written into status."""
+"""The result of `decide`: values with reasons per pool and per split, ready to be written into status."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CapacityRequest:
-    """Room that the fabric lacks: so many `groups`, each of so many nodes in one NVLink domain with GPUs free on each.
+    """Missing capacity: `groups` groups, each of `nodes` nodes in one NVLink domain with `gpus_per_node` GPUs free.
 
     A group is a replica, or a pipeline stage where stages may spread over domains.
     """
@@ -31,24 +31,24 @@ class CapacityRequest:
 
     @property
     def domain_gpus(self) -> int:
-        """GPUs that one NVLink domain has to have free."""
+        """GPUs that one NVLink domain must have free for a group."""
         return self.nodes * self.gpus_per_node
 
     @property
     def gpus(self) -> int:
-        """GPUs in all."""
+        """GPUs of all groups."""
         return self.groups * self.domain_gpus
 
 
 @made_often
 @dataclass(frozen=True, slots=True)
 class PoolDecision:
-    """The whole next status of one pool as far as deciding owns it.
+    """The next status of one pool, as far as decide owns it.
 
     `status` replaces the persisted one; `recommended` is what Auto would run (written in External mode too);
-    `conditions` are Planned, Placed, SLOMet and NetworkBound, ArgumentsUnknown where the engine's release does not know
-    some of the user's, Relaxed where pods may do more than `restricted`, TransfersFailing where some decode replica
-    cannot fetch KV, and CapacityRequested while there is a `request`;
+    `conditions` are Planned, Placed, SLOMet and NetworkBound, ArgumentsUnknown where the engine's release lacks some of
+    the user's arguments, Relaxed where pods exceed the `restricted` Pod Security level, TransfersFailing where some
+    decode replica cannot fetch KV, and CapacityRequested while there is a `request`;
     `events` are things that happened in this pass (a replica failed, a scale-up) and deserve a Kubernetes event.
     """
 
@@ -85,9 +85,9 @@ class SplitDecision:
 
 @dataclass(frozen=True, slots=True)
 class Decisions:
-    """One pass. `memory` goes into the next snapshot; `wake_after_seconds`: when time alone changes an answer.
+    """The decisions of one pass. `memory` goes into the next snapshot; `wake_after_seconds` is when time alone matters.
 
-    `rooms` are what it leaves free in every NVLink domain.
+    `rooms` is what stays free in every NVLink domain.
     """
 
     pools: tuple[PoolDecision, ...]

@@ -1,4 +1,4 @@
-"""Errors sorted by what recovers from them; the core never sees an HTTP code."""
+"""Errors, classified by how to recover from them; the core never sees an HTTP code."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ if TYPE_CHECKING:
 
 
 class WeftError(Exception):
-    """Base of every error of ours. `reason` is what conditions, events and `weft explain` show."""
+    """Base of all our errors. `reason` is what conditions, events and `weft explain` show."""
 
     def __init__(self, reason: Reason, message: str) -> None:
-        """Keep the reason beside the sentence that a person reads."""
+        """Keep the reason and the message for people."""
         super().__init__(message)
         self.reason = reason
         self.message = message
 
 
 class Invalid(WeftError):  # noqa: N818 - named by the recovery, not by the mechanism
-    """The user must edit something; trying again changes nothing."""
+    """The user must edit something; retrying changes nothing."""
 
 
 class Blocked(WeftError):  # noqa: N818 - named by the recovery
-    """The world must change first (room on the fabric, a permission, a ConfigMap); a watch wakes us."""
+    """The cluster must change first (free GPUs, a permission, a ConfigMap); a watch wakes us."""
 
 
 class Retry(WeftError):  # noqa: N818 - named by the recovery
-    """A passing failure: the same call may succeed after a delay."""
+    """A transient failure: the same call may succeed after a delay."""
 
 
 class Bug(WeftError):  # noqa: N818 - named by the recovery

@@ -13,21 +13,21 @@ if TYPE_CHECKING:
     from weft.domain.spec import Pairs
 
 
-Tiers = tuple[str, ...]  # where something is in the network, outermost first: the zone, then its network's levels
+Tiers = tuple[str, ...]  # a location in the network, outermost first: the zone, then the network's levels
 
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """For how many seconds at most a node is still there after the notice, and when that was, in epoch seconds.
+    """A notice that a node will go: after at most `seconds` from `began` (epoch seconds).
 
-    That is when its taints were written last where the notice itself does not say; None where nobody tells.
+    `began` is when its taints were last written if the notice itself has no time; None where unknown.
     """
 
     seconds: float
     began: float | None = None
 
     def left(self, now: float, since: float | None = None) -> float:
-        """Seconds until the node goes, at most; of a notice that nobody dates `since` some time that it was seen at."""
+        """At most so many seconds until the node goes; `since` is a known time to use for a notice without one."""
         began = self.began if self.began is not None else since
         return self.seconds if began is None else min(self.seconds, began + self.seconds - now)
 
@@ -37,14 +37,14 @@ class FabricNode:
     """A node with accelerators. `total` is allocatable devices, `used` what pods hold (anyone's).
 
     `unusable` explains why nothing new may go here (not ready, faulty); taints and labels are matched per pool.
-    `leaving` explains why what runs here has to be replaced before it is lost (cordoned, reclaimed, a lost GPU): such a
-    node is also unusable. `impaired` explains what is amiss with a node that is used all the same.
-    `shared` marks time-sliced, MPS or MIG devices, which never serve TP > 1. `left` is what else pods may ask for:
-    of extended resources what pods do not hold, of CPU and memory all there is, as nobody counts who has it; None where
-    nobody knows. `tiers` have the same levels on every node of a fabric, with an empty text where nobody names one.
-    `nics` counts network devices for RDMA by resource. `capacity` is devices, healthy or not. `shares_memory` says that
-    pods on several nodes of its NVLink domain can be given a ComputeDomain; `compute_domains` are those that it is in,
-    as namespace/name. `notice` says how long a node that is `leaving` is still there, where that is known.
+    `leaving` explains why replicas here must be replaced before the node is lost (cordoned, reclaimed, a lost GPU):
+    such a node is also unusable. `impaired` explains a problem of a node that is used all the same.
+    `shared` marks time-sliced, MPS or MIG devices, which never serve TP > 1. `left` is what pods may request besides:
+    of extended resources what pods do not hold, of CPU and memory the whole amount, as their use is not tracked; None
+    where unknown. `tiers` have the same levels on every node of a fabric, with an empty string where a level is not
+    named. `nics` counts network devices for RDMA by resource. `capacity` is devices, healthy or not. `shares_memory`
+    says that pods on several nodes of its NVLink domain can be given a ComputeDomain; `compute_domains` are those that
+    it is in, as namespace/name. `notice` says how long a node that is `leaving` still exists, where that is known.
     """
 
     name: str
@@ -71,12 +71,12 @@ class FabricNode:
 
     @property
     def installed(self) -> int:
-        """Devices that it has when all of them are healthy."""
+        """Devices that the node has when all are healthy."""
         return max(self.total, self.capacity)
 
     @property
     def free(self) -> int:
-        """Devices nobody holds, never negative (allocatable may fall below what runs)."""
+        """Devices that no pod holds, never negative (allocatable may fall below what runs)."""
         return max(0, self.total - self.used)
 
 
@@ -84,7 +84,7 @@ class FabricNode:
 class NvlinkDomain:
     """GPUs that reach each other over NVLink: one board (its node) or a rack clique. Nodes are sorted by name.
 
-    `tiers` are those that all of its nodes share.
+    `tiers` are the network tiers common to all of its nodes.
     """
 
     name: str
@@ -106,10 +106,10 @@ class NvlinkDomain:
 
 @dataclass(frozen=True, slots=True)
 class Fabric:
-    """All domains, sorted by name, and what looked odd while reading the cluster (contradicting labels, say).
+    """All domains, sorted by name, and notes on inconsistencies in the cluster, such as contradicting labels.
 
-    `ground` stands for all that pods do not change: fabrics of the same one differ only in what is used and ready.
-    None where nobody says so; it never makes a difference, but saves the reader from looking again.
+    `ground` identifies everything that pods do not change: fabrics with the same one differ only in use and readiness.
+    None where unknown; it never changes an answer, but saves computing it again.
     """
 
     domains: tuple[NvlinkDomain, ...]
@@ -119,7 +119,7 @@ class Fabric:
     _troubled: frozenset[str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Index the nodes once: they are looked up for every replica."""
+        """Index the nodes once, as they are looked up for every replica."""
         index = {node.name: node for domain in self.domains for node in domain.nodes}
         troubled = frozenset([name for name, node in index.items() if node.unusable or node.leaving])
         object.__setattr__(self, "_by_name", index)
@@ -130,5 +130,5 @@ class Fabric:
         return self._by_name
 
     def troubled(self) -> frozenset[str]:
-        """Names of the nodes that are going away or take nothing new: on all others replicas stay in peace."""
+        """Names of the nodes that are leaving or unusable; replicas on all others need no attention."""
         return self._troubled

@@ -1,17 +1,17 @@
-"""Figures as people read them: three significant digits, a unit that fits, and a plural where there is one."""
+"""Numbers formatted for people: three significant digits, a suitable unit, and plurals."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 
-_EXPONENT_FROM = 1e10  # no rate, count or cost that can be asked for
+_EXPONENT_FROM = 1e10  # beyond any rate, count or cost that can be asked for
 _MINUTE, _HOUR = 60.0, 3600.0
 _LAST_MOMENT = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp()
-_MANY = 10.0  # minutes, or hours, from which a time is told in them
+_MANY = 10.0  # minutes or hours from which a time is given in them
 
 
 def digits(value: float) -> str:
-    """`24.9`, `1200`, `0.0371`: three significant digits, and no exponent where one can do without."""
+    """`24.9`, `1200`, `0.0371`: three significant digits, without an exponent where possible."""
     short = float(f"{value:.3g}")
     return f"{short:.0f}" if 1000 <= short < _EXPONENT_FROM else f"{short:.3g}"  # noqa: PLR2004 - where %g turns to e+03
 
@@ -26,12 +26,12 @@ def seconds(value: float) -> str:
 
 
 def moment_of(epoch_seconds: float) -> str:
-    """`2026-07-01T08:00:00Z`, as Kubernetes writes times. The end of 9999 in the west is in a year without a name."""
+    """`2026-07-01T08:00:00Z`, as Kubernetes writes times; capped at the end of the year 9999."""
     return f"{datetime.fromtimestamp(min(epoch_seconds, _LAST_MOMENT), UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def request_rate(value: float) -> str:
-    """`1 request/s`, `24.9 requests/s`: the plural goes by what is read."""
+    """`1 request/s`, `24.9 requests/s`: the plural follows the rounded number."""
     told = digits(value)
     return f"{told} request/s" if told == "1" else f"{told} requests/s"
 
@@ -42,5 +42,5 @@ def counted(count: int, noun: str) -> str:
 
 
 def agreeing(count: int, one: str, many: str) -> str:
-    """What is said of so many, such as `is` of one and `are` of none or of several."""
+    """Choose the word that agrees with a count, such as `is` for one and `are` otherwise."""
     return one if count == 1 else many

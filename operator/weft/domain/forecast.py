@@ -1,4 +1,4 @@
-"""What forecasting remembers of one pool's traffic: a few hundred numbers, however long it has been watched."""
+"""The forecast state of one pool's traffic: a few hundred numbers, however long it has been watched."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 @made_often
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A forecast whose time has not come: of the log rate in the bin `due`, and what it takes for its scatter there.
+    """A forecast that is not due yet: the log `rate` in the bin `due`, and the `scale` of its scatter there.
 
-    `season` is how much of a change (in logarithms) the days before foretold, and `lead` how far the last bin was
-    beyond the level; `rate` has none of both.
+    `season` is the change (in logarithms) that the daily pattern predicted, and `lead` how far the last bin was above
+    the level; `rate` includes neither.
     """
 
     due: int
@@ -32,7 +32,7 @@ class Pending:
 class QuarterHour:
     """One quarter of an hour: its `requests` in the `seconds` of it that were seen.
 
-    `index` counts them since 1970, and `before` is the log rate of the one before it.
+    `index` counts quarters of an hour since 1970, and `before` is the log rate of the previous one.
     """
 
     index: int
@@ -44,22 +44,23 @@ class QuarterHour:
 @made_often
 @dataclass(frozen=True, slots=True)
 class ForecastState:
-    """Traffic of one pool as far as it foretells the next. Rates are natural logarithms of requests per second.
+    """The state that a pool's traffic is forecast from. Rates are natural logarithms of requests per second.
 
-    `seen` is the epoch second of the last look. `bin` counts bins since 1970: the one under way, with its `requests`
-    in `seconds` so far. `latest` is the last bin that was learnt from, None before any was; `level` and `trend` are the
-    log rate there and its growth a bin, `recent` is a level that follows almost at once, `highest` the greatest rate of
-    a bin, from which it comes down by half of the way in half a day, `count` the bin's requests.
+    `seen` is the epoch second of the last look. `bin` counts bins since 1970: the current one, with its `requests` in
+    `seconds` so far. `latest` is the last bin learnt from, None before any was; `level` and `trend` are the log rate
+    there and its growth per bin, `recent` is a level that follows almost at once, `highest` the greatest log rate of a
+    bin, which decays towards the level by half in half a day, `count` the requests of the latest bin.
     `noise` is the usual size of a surprise one bin ahead, `dispersion` the variance of counts over their mean, `upward`
-    and `usual` how far forecasts fell short lately, and at all times. `errors` are weights of past errors at the
-    horizon, by size. `startup_seconds` is what a start takes, None before one was measured, and
-    `estimated_startup_seconds` what it should take by then, None where nobody knows. `starts` are the last ones, by the
-    ids of their replicas, of whose phases `startup_seconds` is made where they are known.
+    and `usual` how far forecasts fell short lately and in the long run. `errors` are weights of past errors at the
+    horizon, by size. `startup_seconds` is the measured duration of a start, None before one was measured, and
+    `estimated_startup_seconds` an estimate of it, None where unknown. `starts` are the last ones, by replica id, from
+    whose phases `startup_seconds` is computed where they are known.
 
-    `quarter` is the quarter of an hour under way. `days` are the log changes from each of a workday and of a weekend
-    day to the next, None where none was seen yet. `foretold` is how well they did: the sums of error x change and of
-    change squared; `led` is the same of how far `recent` was beyond the level. `costs` are bins, their requests, and
-    the sum over these of what a margin cost at their time: how wide forecasts were, times the work of a request.
+    `quarter` is the current quarter of an hour. `days` are the log changes from each quarter of a workday and of a
+    weekend day to the next, None where not seen yet. `foretold` says how well they predicted: the sums of error x
+    change and of change squared; `led` is the same for the lead of `recent` over the level. `costs` are bins, their
+    requests, and the sum over these of the cost of a margin at their time: the width of forecasts times the work of a
+    request.
     """
 
     seen: float
@@ -90,7 +91,7 @@ class ForecastState:
 
 @dataclass(frozen=True, slots=True)
 class KeptForecast:
-    """What a forecast had learnt by `updated` (epoch seconds), as text that `scaling/packing.py` writes and reads."""
+    """The learnt state at `updated` (epoch seconds), as text that `scaling/packing.py` writes and reads."""
 
     learnt: str
     updated: float
@@ -98,7 +99,7 @@ class KeptForecast:
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """What traffic before the first look tells of the days of a pool; fields as in `ForecastState`."""
+    """The daily pattern of a pool from traffic before the first look; fields as in `ForecastState`."""
 
     days: tuple[tuple[float | None, ...], tuple[float | None, ...]]
     foretold: tuple[float, float]

@@ -38,11 +38,11 @@ _BYTES_PER_WEIGHT = {
 class Accelerator:
     """One kind of GPU as data sheets and node labels describe it.
 
-    `name` is the catalog key (`H200`, `GB200`, `cpu`); on all of a `generation` an engine chooses the same attention
-    backend, so that only they read each other's KV cache. FLOP/s are dense and keyed by precision; bandwidths are bytes
-    per second per GPU in one direction; `memory_bytes` is what the driver reports, not the marketed number.
-    `pcie_bandwidth` is between cards that a bridge does not join. `machines` are the types of machine that clouds sell
-    with it, in the spelling of the node's label.
+    `name` is the catalog key (`H200`, `GB200`, `cpu`); engines choose the same attention backend on all GPUs of one
+    `generation`, so that only these can read each other's KV cache. FLOP/s are dense and keyed by precision; bandwidths
+    are bytes per second per GPU in one direction; `memory_bytes` is what the driver reports, not the marketed number.
+    `pcie_bandwidth` is between cards without an NVLink bridge. `machines` are the cloud machine types that have it, as
+    the node's label spells them.
     """
 
     name: str
@@ -62,21 +62,21 @@ class Accelerator:
     machines: tuple[str, ...] = ()
 
     def part(self, memory_bytes: int) -> Accelerator:
-        """A part of such a GPU with so much of its memory (MIG, a time slice, a partition), as fast as that share.
+        """A part of such a GPU with so many bytes of its memory (MIG, a time slice, a partition), and as much speed.
 
-        AMD's partitions and a MIG `3g.40gb` (half of the bandwidth, 3 of 7 units that compute) are nearly so; a time
-        slice is while the others are as busy.
+        AMD's partitions and a MIG `3g.40gb` (half of the bandwidth, 3 of 7 compute units) nearly have that speed; a
+        time slice has it while the others are as busy.
         """
         share = min(1.0, memory_bytes / self.memory_bytes)
         flops = tuple((precision, share * each) for precision, each in self.flops)
         return replace(self, memory_bytes=memory_bytes, memory_bandwidth=share * self.memory_bandwidth, flops=flops)
 
     def link_bandwidth(self, gpus: int) -> float:
-        """Bytes per second of the slowest link in a group of so many GPUs: PCIe where a bridge does not reach all."""
+        """Bytes per second of the slowest link in a group of GPUs: PCIe where the bridge does not connect all."""
         if self.pcie_bandwidth is not None and gpus > self.domain_gpus:
             return self.pcie_bandwidth
         return self.scale_up_bandwidth
 
     def peak_flops(self, precision: Precision) -> float | None:
-        """Dense FLOP/s at a precision, or None where the part cannot compute in it."""
+        """Dense FLOP/s at a precision, or None where the GPU cannot compute in it."""
         return dict(self.flops).get(precision)

@@ -1,8 +1,8 @@
-"""Frozen values of which every pass makes thousands: as immutable as before, and made several times as fast.
+"""A faster constructor for frozen dataclasses of which every pass makes thousands; values stay as immutable as before.
 
 A frozen dataclass sets each field through `object.__setattr__`, which takes ten times as long as an assignment. Here a
-value is made as one of an open twin, a class with the very same slots that nobody else ever sees; its fields are
-assigned, and then it becomes one of its own class. From there on it is what it always was.
+value is created as an instance of a mutable twin, a private class with the very same slots; its fields are assigned,
+and then its `__class__` is set to the frozen class. From then on it is an ordinary frozen value.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _TWINS: dict[type, type] = {}
 
 
 def made_often(kind: type[Value]) -> type[Value]:
-    """The same frozen, slotted dataclass with a fast constructor; at least two fields, all of which that one takes."""
+    """Give a frozen, slotted dataclass a fast constructor; it needs at least two fields, all of them with `init`."""
     given = fields(cast("Any", kind))
     if kind.__base__ is not object or hasattr(kind, "__post_init__") or not all(each.init for each in given):
         raise TypeError(f"{kind.__qualname__} is more than its fields, and has to be made in the usual way")
@@ -28,7 +28,7 @@ def made_often(kind: type[Value]) -> type[Value]:
     read = attrgetter(*(each.name for each in given))
     anything = cast("Any", kind)
     made = _constructor(twin, given)
-    made.__qualname__ = kind.__qualname__  # as errors name it
+    made.__qualname__ = kind.__qualname__  # the name in error messages
     anything.__new__ = staticmethod(made)
     anything.__reduce__ = lambda value: (kind, read(value))
     del anything.__init__
@@ -36,7 +36,7 @@ def made_often(kind: type[Value]) -> type[Value]:
 
 
 def copier(kind: type, others: Sequence[str]) -> Callable[..., Any] | None:
-    """What makes a value like another, with other values of some fields; None for a class that is not made often."""
+    """A function that copies a value with some fields replaced; None for a class without `made_often`."""
     twin = _TWINS.get(kind)
     if twin is None:
         return None
@@ -65,7 +65,7 @@ def _constructor(twin: type, given: Sequence[Field[Any]]) -> Callable[..., Any]:
 def _written(
     parameters: str, prepared: Sequence[str], sources: Sequence[tuple[str, str]], known: dict[str, Any]
 ) -> Callable[..., Any]:
-    """A function that makes one value, written out field by field as `dataclasses` writes its own."""
+    """Generate a function that makes one value, field by field, as `dataclasses` generates its own."""
     assigned = [f"_value.{name} = {source}" for name, source in sources]
     steps = [*prepared, "_value = _Twin()", *assigned, "_value.__class__ = _kind", "return _value"]
     body = "\n    ".join(steps)

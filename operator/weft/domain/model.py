@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class GroupedAttention:
-    """Attention with `kv_heads` groups of query heads: MHA, GQA and MQA are one. Dimensions are of one head.
+    """Attention with `kv_heads` groups of query heads: covers MHA, GQA and MQA. Dimensions are per head.
 
-    `window_tokens` caps what a token looks at. `gated` adds an output gate as wide as the queries; where
-    `keys_are_values`, one projection makes both (the cache still holds two).
+    `window_tokens` limits the tokens that a token attends to. `gated` adds an output gate as wide as the queries; with
+    `keys_are_values`, one projection gives both (the cache still holds two).
     """
 
     heads: int
@@ -35,7 +35,7 @@ class GroupedAttention:
 
 @dataclass(frozen=True, slots=True)
 class TokenSelector:
-    """A small attention that picks the `kept_tokens` of the context which the large one looks at (DeepSeek V3.2)."""
+    """A small attention that selects the `kept_tokens` of the context for the main one (DeepSeek V3.2)."""
 
     heads: int
     dim: int
@@ -59,8 +59,8 @@ class LatentAttention:
 class LinearAttention:
     """A recurrence with a state of fixed size: gated delta rule (Qwen3-Next) or a state space (Mamba-2).
 
-    The state is `value_heads` x `key_dim` x `value_dim`; `gates` are scalars per value head that a token computes. Keys
-    are copied to GPUs that outnumber their heads where `keys_replicate`.
+    The state is `value_heads` x `key_dim` x `value_dim`; `gates` are scalars per value head computed for each token.
+    With `keys_replicate`, keys are copied where GPUs outnumber key heads.
     """
 
     key_heads: int
@@ -74,7 +74,7 @@ class LinearAttention:
 
     @property
     def channels(self) -> int:
-        """Values that pass the short convolution: keys, queries and values of all heads."""
+        """Channels of the short convolution: keys, queries and values of all heads."""
         return 2 * self.key_heads * self.key_dim + self.value_heads * self.value_dim
 
 
@@ -83,7 +83,7 @@ Mixer = GroupedAttention | LatentAttention | LinearAttention
 
 @dataclass(frozen=True, slots=True)
 class Dense:
-    """A feed-forward block; gated ones have three matrices, others two."""
+    """A dense feed-forward block; gated ones have three matrices, others two."""
 
     width: int
     gated: bool = True
@@ -91,10 +91,10 @@ class Dense:
 
 @dataclass(frozen=True, slots=True)
 class Experts:
-    """Mixture of experts: how many, how many answer a token, how wide.
+    """Mixture of experts: their number, experts per token, and width.
 
-    `shared_width` is the width of what every token meets beside them (shared experts together). Routed experts work on
-    `latent` elements instead of the hidden size where that is given.
+    `shared_width` is the total width of the shared experts, which every token uses. Routed experts work on `latent`
+    elements instead of the hidden size where that is given.
     """
 
     count: int
@@ -110,7 +110,7 @@ FeedForward = Dense | Experts
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """So many layers that are alike. A layer may lack one of its halves."""
+    """`count` equal layers. A layer may lack its mixer or its feed-forward part."""
 
     count: int
     mixer: Mixer | None
@@ -118,7 +118,7 @@ class Block:
 
     @property
     def halves(self) -> int:
-        """Halves of one layer."""
+        """The number of parts of one layer that are present, of mixer and feed-forward."""
         return (self.mixer is not None) + (self.feed_forward is not None)
 
 
@@ -126,8 +126,8 @@ class Block:
 class Architecture:
     """One decoder-only transformer, as blocks. Sizes are in elements.
 
-    `checkpoint_precision` is how the published weights are stored: a pool that names no precision runs it.
-    `weight_block` is how many inputs of a weight share one scale there, where they do.
+    `checkpoint_precision` is how the published weights are stored: pools that name no precision run in it.
+    `weight_block` is the number of inputs of a weight that share one scale in the checkpoint, if any do.
     """
 
     model_id: str
@@ -142,28 +142,28 @@ class Architecture:
 
     @cached_property
     def layers(self) -> int:
-        """Layers in all."""
+        """The total number of layers."""
         return sum(block.count for block in self.blocks)
 
     @cached_property
     def expert_layers(self) -> int:
-        """Layers with experts."""
+        """The number of layers with experts."""
         return sum(block.count for block in self.blocks if isinstance(block.feed_forward, Experts))
 
     @cached_property
     def experts(self) -> Experts | None:
-        """The experts, which are alike in every layer that has them."""
+        """The experts, which are equal in every layer that has them; None in dense models."""
         found = (block.feed_forward for block in self.blocks if isinstance(block.feed_forward, Experts))
         return next(found, None)
 
     @cached_property
     def is_latent(self) -> bool:
-        """Whether any layer keeps compressed keys and values."""
+        """Whether any layer uses latent attention, which caches compressed keys and values."""
         return any(isinstance(block.mixer, LatentAttention) for block in self.blocks)
 
     @cached_property
     def heads(self) -> int:
-        """What a tensor group must divide: the greatest common divisor of the heads of all mixers."""
+        """The number that TP must divide: the greatest common divisor of the heads of all mixers."""
         return math.gcd(*(_heads(block.mixer) for block in self.blocks if block.mixer is not None))
 
     @cached_property
@@ -174,9 +174,9 @@ class Architecture:
 
 
 def kv_copies(mixer: Mixer | None, tensor_parallel: int) -> int:
-    """GPUs of a tensor group that keep the same KV of a layer.
+    """How many GPUs of a tensor group hold the same KV of a layer.
 
-    All of them in latent attention, those beyond the KV heads in grouped attention, and never several of a recurrence.
+    All of them in latent attention, TP / KV heads in grouped attention, and one in a recurrence.
     """
     if isinstance(mixer, LatentAttention):
         return tensor_parallel

@@ -1,4 +1,4 @@
-"""Replicas that leave their place so that another one gets one."""
+"""Replicas that move so that another one fits."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ HOUR_SECONDS = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class MoveBudget:
-    """How many replicas may begin to move: in any hour, over all pools, and in one pass. Zero, the default, is none."""
+    """How many replicas may begin to move in any hour, over all pools, and in one pass. The default allows none."""
 
     per_hour: int = 0
     per_decision: int = 8
@@ -17,9 +17,9 @@ class MoveBudget:
 
 @dataclass(frozen=True, slots=True)
 class Relocation:
-    """A replica of a pool that moves, once it is replaced. `since` is epoch seconds.
+    """A replica that moves once its replacement serves. `since` is epoch seconds.
 
-    `beneficiary` is the pool that gets the place, as `namespace/name`.
+    `beneficiary` is the pool that gets its slot, as `namespace/name`.
     """
 
     replica: int

@@ -1,4 +1,4 @@
-"""What deciding remembers of each pool between passes: values that the next snapshot hands to it again."""
+"""What decide remembers of each pool between passes: values that come back with the next snapshot."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class LoadSample:
     """Load of a pool at one moment: requests waiting, requests inside in all, and how many pods answered.
 
-    `at_front` are requests per second that the front counted just then, None where it does not tell.
+    `at_front` are requests per second that the front counted at that time, None where it does not report.
     """
 
     at: float
@@ -34,11 +34,11 @@ class LoadSample:
 @made_often
 @dataclass(frozen=True, slots=True)
 class CalibrationMemory:
-    """How far learning about `subject` has come: the exact factors, of which the status has rounded ones.
+    """The state of calibration for `subject`: exact factors, of which the status has rounded ones.
 
-    `quiet_since` is when nothing was in the way of a measurement for the first time without a break, and `pods` are
-    those that were ready then; `last` is when the last one was taken. `prefill` and `decode` are logarithms of the
-    factors that the latest measurements imply. `news` is what the pass that took it tells. Times are epoch seconds.
+    `quiet_since` is when the present unbroken quiet window began, and `pods` are those that were ready then; `last` is
+    when the last measurement was taken. `prefill` and `decode` are logarithms of the factors that the latest
+    measurements imply. `news` is the event of the pass that took the last one. Times are epoch seconds.
     """
 
     subject: Subject
@@ -53,13 +53,13 @@ class CalibrationMemory:
 
 @dataclass(frozen=True, slots=True)
 class Outlier:
-    """A replica that does worse than it should, and its first pod.
+    """A replica that underperforms, and its first pod.
 
     `why` is SlowerThanSiblings, CutOffFromPrefill or CutOffFromDecode, or TransfersFail where its siblings do no
-    better. `since` is the first whole look that found it so without a break, None after a break; `named` is when that
-    had lasted, and `told` whether an event said so. `worse` is, as last seen, its latency over the median of its
-    siblings, or the part of its KV transfers that failed; `well_since` is the first look without a break in which
-    hardly any failed any more.
+    better. `since` is the first complete look of an unbroken series that found it so, None after a break; `named` is
+    when that had lasted long enough, and `told` whether an event reported it. `worse` is, as last seen, its latency
+    over the median of its siblings, or the share of its KV transfers that failed; `well_since` is the first look of an
+    unbroken series in which hardly any failed.
     """
 
     replica: int
@@ -74,11 +74,11 @@ class Outlier:
 
 @dataclass(frozen=True, slots=True)
 class Outliers:
-    """Which replicas of a pool do worse than they should. Times are epoch seconds.
+    """The underperforming replicas of a pool. Times are epoch seconds.
 
-    `seen` is the last look at all of them; `replaced` is the one that goes once its successor serves, and `begun` when
-    the last such was decided. `mended` is when the last one that was cut off was, and `newer` its successor: those with
-    its id or a later one came after that.
+    `seen` is the last look at all of them; `replaced` is the one that leaves once its successor serves, and `begun`
+    when the last replacement was decided. `mended` is when a cut-off replica was last replaced, and `newer` the id of
+    its successor: replicas with that id or a higher one were started after that.
     """
 
     seen: float
@@ -90,14 +90,14 @@ class Outliers:
 
     @property
     def named(self) -> tuple[Outlier, ...]:
-        """Those that have done worse for long enough."""
+        """Replicas that have underperformed for long enough."""
         return tuple([each for each in self.found if each.named is not None])
 
 
 @made_often
 @dataclass(frozen=True, slots=True)
 class LengthSample:
-    """Means and 95th percentiles in tokens, None where unknown, of about the requests of the minute before `at`."""
+    """Mean and 95th percentile lengths in tokens, None where unknown, of requests of about the minute before `at`."""
 
     at: float
     requests: float
@@ -111,7 +111,7 @@ class LengthSample:
 @made_often
 @dataclass(frozen=True, slots=True)
 class RolloutWait:
-    """Since when a rollout has waited for nothing that is under way, and whether an event said so."""
+    """Since when a rollout has been blocked with nothing in progress, and whether an event reported it."""
 
     since: float
     told: bool = False
@@ -120,9 +120,9 @@ class RolloutWait:
 @made_often
 @dataclass(frozen=True, slots=True)
 class Places:
-    """How many `replicas` of a pool have a place, seen without a break `since` then (epoch seconds).
+    """How many `replicas` of a pool are placed, without a change since `since` (epoch seconds).
 
-    `ended` is until when it had more, the latest last: (epoch seconds, replicas), of the last hour.
+    `ended` are earlier, higher counts of the last hour and when each ended, the latest last: (epoch seconds, replicas).
     """
 
     since: float
@@ -133,25 +133,24 @@ class Places:
 @made_often
 @dataclass(frozen=True, slots=True)
 class ScaleMemory:
-    """What deciding remembers of one pool between passes; it lives in the operator's memory only.
+    """What decide remembers of one pool between passes, in the operator's memory only. Times are epoch seconds.
 
-    `wanted` are (epoch seconds, replicas) samples of the last window, and `kept` those of what demand would need if it
-    were as much more as chance may hide. `since` is when unbroken sight of the pool's complete metrics began, so that
-    nothing shrinks before one whole window was seen; `seen` is the last complete look. `stepped` is when
-    the count last changed, `loads` the last minute of load, `workload` the live token counts in force beside what
-    was `declared`, `lengths` those of the last minutes, and `lost` the nodes that do not answer or are gone, each with
-    the time when that was first seen; `gone` are those of them that were gone, and were not ready since.
-    `calibration` is how far learning from the metrics has come. `outliers` are replicas that do worse than they should,
-    and `forecast` is what its traffic foretells. `answering` are the pods of the last look in order, and `exchanged` is
-    when they were others for the last time, None where that was never seen; at `parted` one of them was gone.
-    `lasting` are the requests per second that came, averaged over the time that they stay, None before any were seen.
-    `took` is when it last waited for what lower pools give up, and `waits` is set while its rollout waits for room
-    or for traffic to fall. `places` is how many replicas had a place lately, and `left` when it last gave up room in a
-    quota for successors of its own. `vanished` is since when the GPUs under replicas that serve are out of sight.
-    `short` is since when all that have a place serve, and more are wanted than its shape has places for,
-    or than are allowed. `met` is, of a pool that `maxReplicas` holds, when it looked last (epoch seconds) and the part
-    of the last looks at which it met its SLO. `came` are (epoch seconds, requests per second as `lasting`) of the last
-    hour, of a pool that has outgrown a shape.
+    `wanted` are (time, replicas) samples of the last window, and `kept` the same for demand that is as much higher as
+    chance may hide. `since` is when an unbroken series of complete metrics began, so that nothing shrinks before one
+    whole window was seen; `seen` is the last complete look. `stepped` is when the count last changed, `loads` the load
+    samples of the last minute, `workload` the measured token counts in use, beside what was `declared`, `lengths` those
+    of the last minutes, and `lost` the nodes that are not ready or gone, each with the time when that was first seen;
+    `gone` are those of them that were gone, and were not ready since.
+    `calibration` is the state of learning from metrics, `outliers` are underperforming replicas, and `forecast` is the
+    state of the traffic forecast. `answering` are the pods of the last look in order, and `exchanged` is when they last
+    changed, None where that was never seen; at `parted` one of them was gone. `lasting` is the arrival rate in requests
+    per second, averaged over how long requests stay, None before any were seen.
+    `took` is when it last waited for what lower pools give up, and `waits` is set while its rollout waits for room or
+    for traffic to fall. `places` is how many replicas were placed lately, and `left` when it last gave up room in a
+    quota for its own successors. `vanished` is since when the GPUs under serving replicas are missing from the fabric.
+    `short` is since when all placed replicas serve and more are wanted than fit or are allowed. `met` is, for a pool at
+    `maxReplicas`, (time of the last look, fraction of the last looks at which it met its SLO). `came` are (time,
+    `lasting`) of the last hour, for a pool that has outgrown a shape.
     """
 
     since: float

@@ -1,4 +1,4 @@
-"""What schedulers that pick nodes themselves show of their work: queues, and what became of each replica in them."""
+"""What an external scheduler such as Kueue shows: its queues, and the admission of each replica."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Stated:
-    """One condition of somebody else's object; `holds` says whether its status is True."""
+    """One condition of another controller's object; `holds` says whether its status is True."""
 
     kind: str
     holds: bool
@@ -21,14 +21,14 @@ class Stated:
 
 @dataclass(frozen=True, slots=True)
 class AdmissionRecord:
-    """What a scheduler wrote about one group of pods, such as a Workload of Kueue."""
+    """The admission of one group of pods by a scheduler, such as a Workload of Kueue."""
 
     namespace: str
     name: str
     stated: tuple[Stated, ...] = ()
 
     def says(self, kind: str) -> Stated | None:
-        """One of its conditions, or None."""
+        """Its condition of this kind, or None."""
         return next((each for each in self.stated if each.kind == kind), None)
 
 
@@ -42,9 +42,9 @@ class QueueRecord:
 
 @dataclass(frozen=True, slots=True)
 class Queueing:
-    """All that is known of one such scheduler.
+    """All that is known of one external scheduler.
 
-    `installed` says whether its kinds are in the cluster, `refused` names those that RBAC keeps from us. `topologies`
+    `installed` says whether its CRDs exist in the cluster, `refused` names the kinds that RBAC denies us. `topologies`
     are lists of node labels, each naming levels of the network from the outermost to the innermost.
     """
 
@@ -55,5 +55,5 @@ class Queueing:
     topologies: tuple[tuple[str, ...], ...] = ()
 
     def admission(self, namespace: str, group: str) -> AdmissionRecord | None:
-        """What became of one group of pods so far."""
+        """The admission of one group of pods so far, or None."""
         return self.admissions.get((namespace, group))

@@ -1,4 +1,4 @@
-"""ResourceQuotas, as far as they limit engine pods: their number, and the accelerators that they ask for."""
+"""ResourceQuotas, as far as they limit engine pods: their number, and the accelerators that they request."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _OF_UNSIZED_PODS = {**_OF_SIZED_PODS, "NotBestEffort": False, "BestEffort": True
 
 @dataclass(frozen=True, slots=True)
 class QuotaScope:
-    """One scope of a quota: which pods it counts. `operator` is that of a scope selector."""
+    """One scope of a quota, which selects the pods to count. `operator` is that of a scope selector."""
 
     name: str
     operator: str = "Exists"
     values: tuple[str, ...] = ()
 
     def matches(self, priority_class: str | None, *, sized: bool) -> bool:
-        """Whether an engine pod is in it; `sized` says that it asks for CPU or memory (else it is BestEffort).
+        """Whether an engine pod is in the scope; `sized` says that it requests CPU or memory (else it is BestEffort).
 
         Engine pods have no deadline (`NotTerminating`), and no affinity to pods of other namespaces.
         """
@@ -34,7 +34,7 @@ class QuotaScope:
 class QuotaRecord:
     """One ResourceQuota. `hard` and `used` are by the quota's own names: `pods`, `requests.nvidia.com/gpu`.
 
-    Others of its limits, such as those of CPU and memory, are not kept. It counts pods that are in all of its `scopes`.
+    Its other limits, such as those of CPU and memory, are not kept. It counts pods that are in all of its `scopes`.
     """
 
     namespace: str
@@ -44,12 +44,12 @@ class QuotaRecord:
     scopes: tuple[QuotaScope, ...] = ()
 
     def counts(self, priority_class: str | None, *, sized: bool) -> bool:
-        """Whether engine pods of this class are among those that it counts."""
+        """Whether the quota counts engine pods of this priority class."""
         return all(scope.matches(priority_class, sized=sized) for scope in self.scopes)
 
 
 def limited_device(limit: str) -> str | None:
-    """The extended resource that a limit of a quota is about: `nvidia.com/gpu` of `requests.nvidia.com/gpu`."""
+    """The extended resource that a quota limit is about, such as `nvidia.com/gpu` for `requests.nvidia.com/gpu`."""
     for prefix in _DEVICES:
         if limit.startswith(prefix) and "/" in limit:
             return limit.removeprefix(prefix)

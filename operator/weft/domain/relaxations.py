@@ -1,7 +1,7 @@
-"""Restrictions of engine pods that a user asks to lift, and an administrator allows: nobody has one without both.
+"""Relaxations of engine pod restrictions: each must be requested by the user and allowed by an administrator.
 
-A capability is of use to UID 0 alone: Kubernetes sets no ambient ones (its issue 56374), so that a program of another
-user that is started loses what its container was given.
+A capability helps UID 0 alone: Kubernetes sets no ambient capabilities (its issue 56374), so that a program started as
+another user loses what its container was given.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ FLAG = "--allow-relaxation"  # of `weft run`
 
 
 def permitting(spec: PoolSpec, allowed: Collection[str]) -> PoolSpec:
-    """The spec with the administrator's word on what it asks for."""
+    """The spec with the requested relaxations that the administrator allows set as permitted."""
     permitted = tuple(each for each in spec.pod.relaxations if each in allowed)
     return spec if permitted == spec.pod.permitted else replace(spec, pod=replace(spec.pod, permitted=permitted))
 
 
 def permitting_all(spec: PoolSpec) -> PoolSpec:
-    """The same where nobody knows what the administrator allows: on paper, and in simulations."""
+    """The spec with all requested relaxations permitted: for plans and simulations, where no administrator is asked."""
     return permitting(spec, spec.pod.relaxations)
 
 
 def refuse_relaxations(spec: PoolSpec) -> None:
-    """Raise `Invalid` for the first relaxation that cannot be, that nobody allows, or that would come to nothing."""
+    """Raise `Invalid` for the first relaxation that is unknown, not allowed, or would have no effect."""
     why = relaxations_refused(spec)
     if why is not None:
         raise Invalid(why.reason, why.message)
 
 
 def relaxations_refused(spec: PoolSpec) -> Explanation | None:
-    """The same as a value."""
+    """Why the first such relaxation is refused, or None."""
     asked, locks = spec.pod.relaxations, LOCKS_MEMORY in spec.pod.relaxations
     unknown = next((each for each in asked if each not in CAN_BE_ALLOWED), None)
     if unknown is not None:

@@ -1,8 +1,8 @@
-"""The last answer of a pure function for each of many things, so that what did not change is not worked out again.
+"""A cache of the last answer of a pure function per key, so that what did not change is not computed again.
 
-An answer is given again only to the very question that it answered: memory saves time and never changes a decision.
-Unlike `functools.lru_cache` nothing is hashed but the name of the thing. The question is compared with the last one,
-which is a matter of nanoseconds where values are the same objects as before, as they are from pass to pass.
+An answer is reused only for an equal question: the cache saves time and never changes a decision. Unlike
+`functools.lru_cache` it hashes nothing but the key. The question is compared with the last one, which takes nanoseconds
+where values are the same objects as before, as they are from pass to pass.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ Answer = TypeVar("Answer")
 
 
 class LastAnswers(Generic[Question, Answer]):
-    """Answers by name, of at most so many things; beyond, everything is forgotten and learnt anew. Thread-safe."""
+    """Answers by name, for a bounded number of names; beyond that, all are dropped and computed again. Thread-safe."""
 
     __slots__ = ("_known", "_most")
 
     def __init__(self, most: int) -> None:
-        """Nothing is known yet."""
+        """Start with an empty cache."""
         self._most = most
         self._known: dict[Hashable, tuple[Question, Answer]] = {}
 
     def ask(self, name: Hashable, question: Question, work_out: Callable[[Question], Answer]) -> Answer:
-        """The answer to a question about a thing; what raises is not remembered."""
+        """The answer to a question about a name, by `work_out` if the question is new; exceptions are not cached."""
         known = self._known.get(name)
         if known is not None and known[0] == question:
             return known[1]
@@ -38,6 +38,6 @@ class LastAnswers(Generic[Question, Answer]):
         return answer
 
     def last(self, name: Hashable) -> Answer | None:
-        """The last answer about a thing, to whatever question: for those who can tell which parts of it still hold."""
+        """The last answer about a name, to any question, for callers that can tell which parts of it still hold."""
         known = self._known.get(name)
         return None if known is None else known[1]

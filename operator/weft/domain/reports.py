@@ -1,4 +1,4 @@
-"""What others report about the fabric beside nodes and pods: DRA drivers, ComputeDomains and Kueue's topologies."""
+"""Reports about the fabric besides nodes and pods: from DRA drivers, ComputeDomains and Kueue's topologies."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class DeviceReport:
-    """One ResourceSlice of a GPU driver, of one node.
+    """One ResourceSlice of a GPU driver, for one node.
 
     Only slices of a pool's newest `generation` count. `gpus` are whole GPUs as (product, bytes of memory, count),
-    `parts` the number of partitions, and `lost` the devices that a taint keeps from being scheduled, as (key, count).
+    `parts` the number of partitions, and `lost` the devices made unschedulable by a taint, as (key, count).
     """
 
     name: str
@@ -34,7 +34,7 @@ class DomainMember:
 
 @dataclass(frozen=True, slots=True)
 class ComputeDomainReport:
-    """One ComputeDomain: pods on its nodes share memory over NVLink. `owner_uid` is the pool of ours that it is for."""
+    """One ComputeDomain: pods on its nodes share memory over NVLink. `owner_uid` is our pool that it belongs to."""
 
     namespace: str
     name: str
@@ -58,7 +58,7 @@ class TopologyReport:
 
 @dataclass(frozen=True, slots=True)
 class Reports:
-    """All of them. `refused` names the kinds that exist and that RBAC keeps from Weft.
+    """All reports. `refused` names the kinds that exist but that RBAC denies Weft.
 
     `knows_compute_domains` says that the cluster has that kind and that all of them are listed here.
     """

@@ -1,4 +1,4 @@
-"""A limit of a rollout in whole replicas: users write a number of them, or a percentage of the desired count."""
+"""Rollout limits in whole replicas: users write a number of them, or a percentage of the desired count."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ _ROUNDING = 1e-9  # 0.58 x 50 is a little less than 29
 
 
 def rounded_up(limit: float, desired: int) -> int:
-    """Replicas of an integer as it is, of a fraction of the desired count at least as many."""
+    """The limit in replicas: an integer as it is, a fraction of the desired count rounded up."""
     return limit if isinstance(limit, int) else ceil(limit * desired - _ROUNDING)
 
 
 def rounded_down(limit: float, desired: int) -> int:
-    """The same, of a fraction at most as many."""
+    """The limit in replicas: an integer as it is, a fraction of the desired count rounded down."""
     return limit if isinstance(limit, int) else floor(limit * desired + _ROUNDING)

@@ -1,4 +1,4 @@
-"""Room for new replicas: how many of each size would fit, in one NVLink domain and in all of one accelerator."""
+"""Room for new replicas: how many of each size would fit, per NVLink domain and per accelerator."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class DomainRoom:
-    """What new replicas may have of one NVLink domain, all of its usable nodes taken together.
+    """Room for new replicas in one NVLink domain, over all of its usable nodes.
 
-    `total` counts GPUs of all its nodes, `free` those that nobody holds, was promised or keeps as a spare. `largest` is
+    `total` counts GPUs of all its nodes, `free` those that nobody holds, has reserved or keeps as a spare. `largest` is
     the largest replica that fits, in GPUs: whole nodes of the domain, or a part of one. `slots` are (GPUs of a replica,
-    how many such would fit if nothing else came), the smallest first.
+    how many such replicas would fit if no others came), the smallest first.
     """
 
     zone: str
@@ -25,7 +25,7 @@ class DomainRoom:
 
 @dataclass(frozen=True, slots=True)
 class AcceleratorRoom:
-    """The same over all domains with one accelerator."""
+    """The room over all domains with one accelerator; fields as in `DomainRoom`."""
 
     accelerator: str
     total: int

@@ -1,4 +1,4 @@
-"""Who owns the count of replicas, and the bounds in which Weft may choose it."""
+"""Who owns the replica count, and the bounds within which Weft may choose it."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class ScalingMode(StrEnum):
 
 # A status must stay far below the 1.5 MiB that etcd takes of an object.
 MOST_REPLICAS, MOST_NODES = 1_000, 2_000
-_MOST_NEEDED = 1_000_000  # any larger wish is a broken metric; bounds cut it further
+_MOST_NEEDED = 1_000_000  # any larger need is a broken metric; bounds cut it further
 
 
 def carrying(requests_per_second: float, capacity: float) -> int:
-    """The fewest replicas that serve a rate, at least 1; `capacity` is of one, above 0."""
+    """The fewest replicas that serve a rate, at least 1; `capacity` is of one replica, above 0, both in requests/s."""
     exact = requests_per_second / capacity
     return max(1, min(_MOST_NEEDED, math.ceil(exact - 1e-9))) if math.isfinite(exact) else _MOST_NEEDED
 
@@ -32,7 +32,7 @@ def carrying(requests_per_second: float, capacity: float) -> int:
 class ScalingSpec:
     """Bounds of the replica count. `replicas` is set in External mode only; times in seconds, the freeze since 1970.
 
-    `risk` is the part of requests that may come while demand exceeds what its forecasts buy.
+    `risk` is the fraction of requests that may arrive while demand exceeds what its forecasts provide for.
     """
 
     mode: ScalingMode = ScalingMode.Auto
@@ -47,7 +47,7 @@ class ScalingSpec:
     risk: float = 0.1
 
     def affordable(self, gpus: int, pods: int) -> int:
-        """How many replicas of so many GPUs and pods `maxReplicas`, `maxGPUs` and what a status can hold allow."""
+        """The most replicas of so many GPUs and pods that `maxReplicas`, `maxGPUs` and the size of a status allow."""
         budget = MOST_REPLICAS if self.max_gpus is None else self.max_gpus // max(1, gpus)
         return min(self.max_replicas, budget, MOST_REPLICAS, MOST_NODES // max(1, pods))
 
@@ -56,13 +56,13 @@ class ScalingSpec:
         return carrying(self.with_headroom(requests_per_second), capacity)
 
     def with_headroom(self, requests_per_second: float) -> float:
-        """A rate with the part above it that the user wants to be spare."""
+        """A rate with the user's headroom added."""
         return requests_per_second * (1.0 + max(0.0, self.headroom))
 
     def running(self, requests_per_second: float, capacity: float, gpus: int, pods: int) -> int:
-        """Replicas that a rate leaves running: those that it needs, within the bounds, and one where none is allowed.
+        """Replicas that run at a rate: those needed, within the bounds, and at least one.
 
-        What is paid for, and so what shapes and forms are compared by.
+        This is what is paid for, and so what shapes and forms are compared by.
         """
         wanted = max(self.min_replicas, self.needed(requests_per_second, capacity) if capacity > 0 else 1)
         return max(1, min(wanted, self.affordable(gpus, pods)))

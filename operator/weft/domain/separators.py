@@ -1,4 +1,4 @@
-"""What stands between the columns of a table where it is not the comma."""
+"""Detection of table columns that are not separated by commas."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ _NAMES = {"\t": "tabs", ";": "semicolons"}
 
 
 def other_separator(head: str) -> str | None:
-    """In words, what separates the columns of the first line of a table; None for commas, or one column alone."""
+    """The separator in the first line of a table, in words; None for commas, or one column alone."""
     found = max(_NAMES, key=head.count)
     return _NAMES[found] if "," not in head and found in head else None

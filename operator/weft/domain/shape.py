@@ -1,4 +1,4 @@
-"""How one replica is built, what it is predicted to do, and which alternatives lost."""
+"""How one replica is built, its predicted performance, and which alternatives lost."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class EngineName(StrEnum):
 
 
 class Limit(StrEnum):
-    """What binds a step or a replica's capacity."""
+    """The resource that limits a step or a replica's capacity."""
 
     Compute = "Compute"
     MemoryBandwidth = "MemoryBandwidth"
@@ -38,8 +38,8 @@ class Shape:
 
     `expert_parallel` is 1 or the size of the expert group (TP x DP x PCP under vLLM's rules); `data_parallel` counts
     attention-DP ranks inside the replica. `decode_context_parallel` GPUs of a tensor group share a KV cache that each
-    of them would keep whole; `prefill_context_parallel` tensor groups share the tokens of a prompt. GPUs = tensor x
-    pipeline x data x prefill context; pods all have `gpus_per_pod` GPUs.
+    would otherwise replicate; `prefill_context_parallel` tensor groups share the tokens of a prompt. GPUs = tensor x
+    pipeline x data x prefill context; all pods have `gpus_per_pod` GPUs.
     """
 
     engine: EngineName
@@ -90,11 +90,11 @@ class Shape:
 @made_often
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """How a running pool differs from its prediction: measured over predicted time of prompts, and of decode steps.
+    """How a running pool differs from its prediction: measured over predicted time, for prefill and for decode steps.
 
-    `points` are the measurements that went into it, `prompt_points` those of them that told something of prompts; 0:
-    nothing is known yet. The tails are the percentiles that have targets, measured over predicted with these factors;
-    None where none was measured.
+    `points` counts the measurements used, `prompt_points` those of them that were informative about prefill; 0: nothing
+    is known yet. The tails are the percentiles that have targets, measured over predicted with these factors; None
+    where not measured.
     """
 
     prefill: float = 1.0
@@ -107,7 +107,7 @@ class Calibration:
 
 @dataclass(frozen=True, slots=True)
 class Percentiles:
-    """A latency in seconds: its mean, and within what so many percent of the requests stay."""
+    """A latency in seconds: mean and percentiles over requests."""
 
     mean: float
     p50: float
@@ -118,13 +118,14 @@ class Percentiles:
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What the performance model expects of one replica of a shape under a workload and an SLO.
+    """The performance model's prediction for one replica of a shape under a workload and an SLO.
 
     `capacity` is requests per second per replica at the SLO (0 when it cannot be met at any rate, except in a
-    best-effort plan, which counts a target out of reach as half again what an idle replica does); `ttft` and `tpot` are
+    best-effort plan, which takes 1.5 times an idle replica's latency for a target out of reach); `ttft` and `tpot` are
     at that rate, and in a plan at the rate that each replica gets (`tpot` is 0 in a prefill replica, and in a plan for
-    answers of one token; `ttft` of a decode replica begins when it gets the prompt). One time in ten the truth is more
-    than `ttft_doubt` and `tpot_doubt` times that. `kv_tokens` is the whole replica's KV room; `limit` is what binds.
+    answers of one token; `ttft` of a decode replica starts when it gets the prompt). One time in ten, latencies exceed
+    the prediction by more than the factors `ttft_doubt` and `tpot_doubt`. `kv_tokens` is the whole replica's KV room;
+    `limit` is what binds.
     """
 
     capacity: float
@@ -140,7 +141,7 @@ class Prediction:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A shape that was looked at; `verdict` says why it won or lost. `prediction` is None if it never got that far."""
+    """A considered shape; `verdict` says why it won or lost. `prediction` is None if it was refused before."""
 
     shape: Shape
     verdict: Explanation
@@ -149,7 +150,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class EngineRelease:
-    """An engine at a version, as resolved once and then kept in status, and the image that carries it."""
+    """An engine version, resolved once and then kept in status, and its image."""
 
     name: EngineName
     version: str
@@ -158,7 +159,7 @@ class EngineRelease:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The chosen shape with what it should do, and the best of the rest (at most 10, best first)."""
+    """The chosen shape with its prediction, and the best alternatives (at most 10, best first)."""
 
     shape: Shape
     prediction: Prediction

@@ -1,4 +1,4 @@
-"""One frozen picture of the world. `decide` and `converge` see nothing else."""
+"""One frozen snapshot of the cluster. `decide` and `converge` see nothing else."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ResourceKey:
-    """Identity of one of our resources. `uid` tells a re-created one from its predecessor."""
+    """Identity of one of our resources. `uid` distinguishes a re-created one from its predecessor."""
 
     kind: str
     namespace: str
@@ -39,14 +39,14 @@ class ResourceKey:
 
 @dataclass(frozen=True, slots=True)
 class PoolRecord:
-    """One InferencePool as read. `spec` is None when it cannot be understood, and `problem` then says why.
+    """One InferencePool as read. `spec` is None if it cannot be parsed, and `problem` then says why.
 
-    `deleting` says that it goes away, by itself or with its namespace; nothing is decided or done for it any more.
+    `deleting` says that it or its namespace is being deleted; nothing is decided or done for it any more.
     `split_uid` is the owning PDSplit's UID for a child pool. `priority` is the value of its PriorityClass, or 0,
-    and `preempts` whether its `preemptionPolicy` lets it take places from lower pools.
-    `lacks` is what its front needs and the cluster does not have; `shown` the pair that an endpoint picker chooses
-    from, of a half behind a Gateway.
-    `decided` is the generation that deciding has looked at, as it noted itself; 0 before it has.
+    and `preempts` whether its `preemptionPolicy` lets it preempt lower pools.
+    `lacks` is what its front needs and the cluster does not have; `shown` is, for a half behind a Gateway, the pair
+    that the endpoint picker chooses from.
+    `decided` is the generation that decide last handled, as noted in status; 0 before any.
     """
 
     key: ResourceKey
@@ -84,8 +84,8 @@ class SplitRecord:
     created: float = 0.0
     conditions: tuple[Condition, ...] = ()  # of both writers, as last written
     decided: int = 0
-    reached: int = 0  # the generation that `Ready` was about last: the one that its halves match
-    serving: int | None = None  # that of the pair which served then
+    reached: int = 0  # the generation that `Ready` was last about: the one that its halves match
+    serving: int | None = None  # the generation of the pair that served then
 
     @property
     def router_kind(self) -> RouterKind | None:
@@ -102,10 +102,10 @@ Buckets = tuple[tuple[float, float], ...]  # (upper bound, cumulative count), as
 
 @dataclass(frozen=True, slots=True)
 class Caveat:
-    """A sentence about what is not as the engine's version should have it, without live numbers.
+    """A sentence about metrics that differ from what the engine's version should report, without live numbers.
 
-    `figure` is `ttft` or `tpot` where it is about that latency, empty for all others. `blurred` are the seconds (from,
-    to) between which buckets tell no percentile apart; None where the caveat is about the figure whatever it is.
+    `figure` is `ttft` or `tpot` where it concerns that latency, else empty. `blurred` is the range in seconds (from,
+    to) within which buckets are too coarse for percentiles; None where the caveat holds for any value.
     """
 
     says: str
@@ -113,13 +113,13 @@ class Caveat:
     blurred: tuple[float, float] | None = None
 
     def blurs(self, seconds: float) -> bool:
-        """Whether nobody can tell what is below and what is above so many seconds."""
+        """Whether this value lies where buckets are too coarse to compare with it."""
         return self.blurred is not None and self.blurred[0] < seconds < self.blurred[1]
 
 
 @dataclass(frozen=True, slots=True)
 class EngineWord:
-    """Whether an engine had no request inside and no KV that others were to pull, so many seconds ago."""
+    """Whether an engine was idle, without requests and without KV that others were to pull, so many seconds ago."""
 
     idle: bool
     age_seconds: float
@@ -127,14 +127,14 @@ class EngineWord:
 
 @dataclass(frozen=True, slots=True)
 class PodObservation:
-    """What one pod's engine metrics say over the last window. None means that the series is missing, never zero.
+    """One pod's engine metrics over the last window. None means that the series is missing, never zero.
 
     Rates are per second, times seconds, `kv_usage` a fraction, `age_seconds` the age of the newest sample.
-    `computed_input_tokens` are those of a prompt that were computed, the rest was cached. `waiting` is for capacity,
-    `waiting_for_kv` for KV to arrive or to leave. `startup_seconds` passed from the pod's binding until it was ready.
-    `transfers_done` and `transfers_failed` are KV transfers that this engine was to fetch, as many as ended in the
-    window, counted once for each rank that takes part. `requests_done` are requests that ended in the window, and
-    `kv_expired` prompts whose KV nobody fetched from this engine in time, once for each of its ranks.
+    `computed_input_tokens` are the computed tokens of a prompt, the rest was cached. `waiting` is for capacity,
+    `waiting_for_kv` for KV to arrive or to leave. `startup_seconds` is the time from the pod's binding until it was
+    ready. `transfers_done` and `transfers_failed` count KV transfers to this engine that ended in the window, once for
+    each rank that takes part. `requests_done` are requests that ended in the window, and `kv_expired` prompts whose KV
+    nobody fetched from this engine in time, once for each of its ranks.
     """
 
     pod: str
@@ -165,16 +165,16 @@ class PodObservation:
 class PoolObservation:
     """A pool's metrics: sums, token means, merged percentiles and histograms over the pods that answered.
 
-    `arrivals` requests came in during the last `arrival_seconds`, a much shorter time than the window of the rest: what
-    the front counted where it tells, else what was answered in it plus what was added inside; `arrivals_at_front` says
-    which. `answered` of `expected` ready leader pods gave fresh samples; `missing` names series that the engine should
-    have but has not, and signals of which its version has no series; `complete` is False when the values may not be
-    trusted for scaling down. `ttft_mean` and `tpot_mean` come from sums and counts, so that buckets do not blur them.
-    `transfers` are percentiles of KV transfers, where the engine counts them by bucket; `starts` are those of the last
-    replicas that answer, by their ids.
-    `unresolved` are percentiles ((`ttft`, 95), ...) for which the mean stands, since the buckets are too coarse.
-    `caveats` say all that is not as the engine's version should have it. `heard` are those that answered of late, also
-    one whose samples give no rate yet: (first pod, seconds since that).
+    `arrivals` requests arrived during the last `arrival_seconds`, a much shorter time than the window of the rest: the
+    front's count where it reports one, else what was answered plus the growth of requests inside; `arrivals_at_front`
+    says which. `answered` of `expected` ready leader pods gave fresh samples; `missing` names series that the engine
+    should have but lacks, and signals for which its version has no series; `complete` is False when the values may not
+    be trusted for scaling down. `ttft_mean` and `tpot_mean` come from sums and counts, so that coarse buckets do not
+    affect them. `transfers` are percentiles of KV transfers, where the engine has buckets for them; `starts` are those
+    of the last replicas that answer, by replica id.
+    `unresolved` are percentiles ((`ttft`, 95), ...) replaced by the mean, since the buckets are too coarse.
+    `caveats` say all that differs from what the engine's version should report. `heard` are the engines that answered
+    recently, even if their samples give no rate yet: (first pod, seconds since then).
     """
 
     expected: int
@@ -212,9 +212,9 @@ class PoolObservation:
     heard: tuple[tuple[str, float], ...] = ()
 
     def silent_seconds(self, pod: str) -> float:
-        """For how long an engine has answered nobody, by its first pod; infinite where nobody ever heard it.
+        """Seconds since an engine, named by its first pod, last answered a scrape; infinite if it never did.
 
-        Since the figures were read all of them have become older by the same time.
+        All ages have grown by the same time since the metrics were read.
         """
         since_read = self.age_seconds - max((each.age_seconds for each in self.pods), default=0.0)
         return dict(self.heard).get(pod, math.inf) + since_read
@@ -229,9 +229,9 @@ class PoolObservation:
 class Snapshot:
     """Everything a decision may look at. `now` is epoch seconds; maps are keyed by resource UID.
 
-    `queueing` is what is known of Kueue, None where nobody looked; `budget` is what may move, where that is known.
-    `quotas` are the ResourceQuotas of the served namespaces, as far as Weft may read them. `pasts` are of pools whose
-    forecast knows no days yet, where their traffic was counted before.
+    `queueing` is what is known of Kueue, None if it was not read; `budget` limits moves, where it is known. `quotas`
+    are the ResourceQuotas of the served namespaces, as far as Weft may read them. `pasts` are for pools whose forecast
+    has no daily pattern yet, where their earlier traffic was recorded.
     """
 
     now: float

@@ -26,7 +26,7 @@ Pairs = tuple[tuple[str, str], ...]
 
 
 class SourceKind(StrEnum):
-    """Where weights come from."""
+    """The kind of source of a model's weights."""
 
     HuggingFace = "HuggingFace"
     PVC = "PVC"
@@ -45,7 +45,7 @@ class ModelSource:
     token_secret: tuple[str, str] | None = None  # (Secret name, key)
     secret: str | None = None  # Secret whose keys are the credentials of an object store
     pull_policy: str | None = None  # of an image volume
-    cache: str | None = None  # claim that keeps what was downloaded
+    cache: str | None = None  # claim that keeps downloaded weights
     warm_up: bool = False  # whether an init container downloads, before the engine runs
 
 
@@ -59,19 +59,19 @@ class ModelSpec:
     config_json: str | None = None
     config_map: tuple[str, str] | None = None  # (ConfigMap name, key)
     precision: Precision | None = None
-    precisions: tuple[Precision, ...] = ()  # to choose from
+    precisions: tuple[Precision, ...] = ()  # allowed ones to choose from
     max_context_tokens: int | None = None
     adapters: Pairs = ()
-    adapter_rank: int | None = None  # the largest that they state
+    adapter_rank: int | None = None  # the largest LoRA rank that they declare
 
 
-HUGE_PAGES = "hugepages-"  # before the size of one, in names of resources
+HUGE_PAGES = "hugepages-"  # prefix of resource names, before the page size
 
 
 @made_often
 @dataclass(frozen=True, slots=True)
 class EngineSpec:
-    """Engine wishes; None means that Weft chooses.
+    """The user's engine settings; None means that Weft chooses.
 
     `resources` are per pod: plain Kubernetes quantities by resource name.
     """
@@ -88,12 +88,12 @@ class EngineSpec:
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """Resources of a vendor's domain: devices of the network, as accelerators follow from the shape."""
+        """Extended resources per pod, which are network devices, as accelerators follow from the shape."""
         return tuple(name for name, _ in self.resources if "/" in name)
 
     @property
     def huge_pages(self) -> tuple[str, ...]:
-        """Sizes of the huge pages that each pod asks for, such as 2Mi."""
+        """Sizes of the huge pages that each pod requests, such as 2Mi."""
         return tuple(name.removeprefix(HUGE_PAGES) for name, _ in self.resources if name.startswith(HUGE_PAGES))
 
 
@@ -110,7 +110,7 @@ class KVSpec:
 
 @dataclass(frozen=True, slots=True)
 class ShapePins:
-    """Parts of the shape that the user fixed; None is free."""
+    """Sizes of the shape that the user pinned; None is free."""
 
     tensor_parallel: int | None = None
     pipeline_parallel: int | None = None
@@ -121,7 +121,7 @@ class ShapePins:
 
     @classmethod
     def of(cls, shape: Shape) -> Self:
-        """The pins that leave only the sizes of this shape."""
+        """The pins that allow only the sizes of this shape."""
         return cls(
             shape.tensor_parallel,
             shape.pipeline_parallel,
@@ -132,7 +132,7 @@ class ShapePins:
         )
 
     def allow(self, shape: Shape) -> bool:
-        """Whether no pin speaks against the sizes of a shape."""
+        """Whether all pins allow the sizes of a shape."""
         pairs = zip(astuple(self), astuple(ShapePins.of(shape)), strict=True)
         return all(pin in {None, size} for pin, size in pairs)
 
@@ -140,8 +140,8 @@ class ShapePins:
 class Balancing(StrEnum):
     """How requests reach the data-parallel ranks of one replica.
 
-    Internal: all by its first pod. Hybrid: by each pod to its own ranks. External: by each pod, which is one rank.
-    MultiPort: by each rank at a port of its own.
+    Internal: its first pod balances over all ranks. Hybrid: each pod balances over its own. External: each pod is one
+    rank, and the front balances. MultiPort: each rank has a port of its own.
     """
 
     Internal = "Internal"
@@ -162,14 +162,14 @@ class Toleration:
 
 
 class DomainRule(StrEnum):
-    """Whether a replica may leave one NVLink domain (pipeline stages may, by name)."""
+    """Whether a replica may span NVLink domains (pipeline stages may, under Preferred)."""
 
     Required = "Required"
     Preferred = "Preferred"
 
 
 class SchedulerName(StrEnum):
-    """Who picks the nodes: Weft, for the stock scheduler, or a scheduler that it hands its replicas to."""
+    """Who picks the nodes: Weft, for the default scheduler, or a scheduler to which it hands its replicas."""
 
     Default = "Default"
     Kueue = "Kueue"
@@ -187,10 +187,10 @@ class PlacementSpec:
     spare_nodes_per_domain: int = 0
     scheduler: SchedulerName = SchedulerName.Default
     queue: str = ""
-    nvlink_domain: str = ""  # by deciding alone: where both halves of a split over NVLink are, one pod on a node
+    nvlink_domain: str = ""  # set by decide only: the domain of both halves of a split over NVLink, one pod per node
 
     def allows(self, accelerator: str) -> bool:
-        """Whether replicas may run on it, by its name, whose case matters as little as in the catalog."""
+        """Whether replicas may run on an accelerator, by its name, ignoring case as the catalog does."""
         return not self.accelerators or accelerator.casefold() in map(str.casefold, self.accelerators)
 
 
@@ -214,7 +214,7 @@ class RolloutSpec:
 
 @dataclass(frozen=True, slots=True)
 class PodSpec:
-    """The few pod fields a user may set. `permitted` are those relaxations that the administrator allows."""
+    """The few pod fields a user may set. `permitted` are the relaxations that the administrator allows."""
 
     labels: Pairs = ()
     annotations: Pairs = ()
@@ -227,7 +227,7 @@ class PodSpec:
 
 
 class RouterKind(StrEnum):
-    """What stands in front of the replicas."""
+    """The kind of front before the replicas."""
 
     Managed = "Managed"
     Gateway = "Gateway"
@@ -236,7 +236,7 @@ class RouterKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class GatewayParent:
-    """What a route attaches to, as the Gateway API names it; None leaves a field to its default there."""
+    """The parent of a route, as the Gateway API names it; None leaves a field to its default there."""
 
     group: str
     kind: str
@@ -258,7 +258,7 @@ class GatewaySpec:
 
 @dataclass(frozen=True, slots=True)
 class RouterSpec:
-    """The front. `resources` as in `EngineSpec`; `gateway` is there for that kind alone."""
+    """The front before the replicas. `resources` as in `EngineSpec`; `gateway` is set for that kind alone."""
 
     kind: RouterKind = RouterKind.Nothing
     replicas: int = 1
@@ -271,7 +271,7 @@ class RouterSpec:
 @made_often
 @dataclass(frozen=True, slots=True)
 class PoolSpec:
-    """One InferencePool's spec, whole. `pair` is what a half of a split shares with the other: see `pair_revision`."""
+    """The whole spec of one InferencePool. `pair` is what both halves of a split share: see `pair_revision`."""
 
     role: Role
     model: ModelSpec
@@ -295,7 +295,7 @@ class PoolSpec:
 
     @property
     def pod_needs(self) -> Pairs:
-        """What each pod asks for beside accelerators: for its engine, and for a sidecar."""
+        """Resources that each pod requests besides accelerators: for its engine, and for a sidecar."""
         if not self.has_sidecar:
             return self.engine.resources
         needs = dict(self.engine.resources)
@@ -304,7 +304,7 @@ class PoolSpec:
         return tuple(needs.items())
 
     def balances(self, shape: Shape) -> Balancing:
-        """What is left of the wish in a shape: where pods have one rank each, Hybrid is External (vLLM's own rule)."""
+        """The balancing in effect for a shape: with one rank per pod, Hybrid becomes External (vLLM's own rule)."""
         if shape.data_parallel == 1 or (self.balancing is Balancing.Hybrid and shape.pods == 1):
             return Balancing.Internal
         alone = self.balancing is Balancing.Hybrid and shape.ranks_per_pod == 1
@@ -316,8 +316,8 @@ class SplitSpec:
     """One PDSplit's spec: each side is a complete PoolSpec (common fields with that side's overrides laid over them).
 
     `prefill_body` and `decode_body` are the same sides as canonical JSON of an InferencePool spec, for the child pools.
-    `ratio_min` and `ratio_max` guard prefill replicas per decode replica. `overrides` are the fields that a side has of
-    its own, such as `(Role.Prefill, "shape.tensorParallel")`.
+    `ratio_min` and `ratio_max` bound prefill replicas per decode replica. `overrides` are the fields that a side
+    overrides, such as `(Role.Prefill, "shape.tensorParallel")`.
     """
 
     prefill: PoolSpec
@@ -331,7 +331,7 @@ class SplitSpec:
     overrides: tuple[tuple[Role, str], ...] = ()
 
     def as_written(self, role: Role, sentence: str) -> str:
-        """A sentence about one side's pool, naming each field where the split has it: `spec.prefill.shape...`."""
+        """A message about one side's pool with overridden fields named as in the split: `spec.prefill.shape...`."""
         for side, path in self.overrides:
             if side is role:
                 sentence = re.sub(rf"\bspec\.{re.escape(path)}\b", f"spec.{role.value.lower()}.{path}", sentence)

@@ -1,4 +1,4 @@
-"""How long a replica takes from its node to its first answer, and what that is made of."""
+"""How long a replica takes from its binding to its first answer, and the phases of that."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from weft.domain.made_often import made_often
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-# Of a start that was measured, in their order. Its node sets a pod up (volumes, devices, network), pulls its images,
-# init containers download; then the engine loads weights, where it says for how long, and does the rest of its start.
+# The phases of a measured start, in order: the node sets the pod up (volumes, devices, network), pulls images, init
+# containers download; then the engine loads weights, where it reports how long, and does the rest of its start.
 PHASES = ("setup", "image", "download", "weights", "engine")
-# The last of a pool that count: what one start in three had for once is in none of the medians.
+# How many of a pool's last starts count: a cost that only one in three had once is in none of the medians.
 KEPT_STARTS = 5
-LONGEST_PHASE_SECONDS = 36_000  # more is a pod that was unready for a while
+LONGEST_PHASE_SECONDS = 36_000  # longer is a pod that was unready for a while
 
 
 @made_often
 @dataclass(frozen=True, slots=True)
 class MeasuredStart:
-    """How long a replica took that got ready: whole seconds of each of `PHASES`.
+    """The duration of a replica's successful start: whole seconds of each of `PHASES`.
 
-    `replica` is its id, which tells starts apart: ids of replicas of a pool only grow.
+    `replica` is its id, which identifies the start: replica ids of a pool only grow.
     """
 
     replica: int
@@ -32,16 +32,16 @@ class MeasuredStart:
 
 
 def usual_phases(starts: Iterable[MeasuredStart]) -> tuple[int, ...]:
-    """What each phase takes in a usual start: the upper median of each; nothing of no starts."""
+    """The upper median of each phase in seconds; empty if there are no starts."""
     return tuple([sorted(each)[len(each) // 2] for each in zip(*(start.phases for start in starts), strict=True)])
 
 
 @dataclass(frozen=True, slots=True)
 class StartUp:
-    """Seconds of a start: pulling the engine's `image`, getting the `weights` to the GPUs, the `engine`'s own work.
+    """Estimated seconds of a start: pulling the engine's `image`, loading the `weights`, the `engine`'s own work.
 
-    These are estimated. `measured` is what starts of the pool took in all, None before one was; it is in use at once.
-    `phases` are the parts of that, by `PHASES`, empty where nobody could tell them apart.
+    `measured` is the total duration of the pool's starts, None before one was measured; it then replaces the estimate.
+    `phases` are its parts, in the order of `PHASES`, empty where they are not known.
     """
 
     image: int
@@ -52,31 +52,31 @@ class StartUp:
 
     @property
     def estimated(self) -> int:
-        """Seconds that all parts are estimated to take together."""
+        """The estimated total in seconds."""
         return self.image + self.weights + self.engine
 
     @property
     def in_use(self) -> int:
-        """The time that a start is taken to need."""
+        """Seconds to count on for a start: measured, else estimated."""
         return self.estimated if self.measured is None else self.measured
 
     @property
     def basis(self) -> str:
-        """The time that is in use, and where it is from: `140 s measured`, `316 s estimated`."""
+        """The time in use and its source: `140 s measured`, `316 s estimated`."""
         return f"{seconds(self.in_use)} {'estimated' if self.measured is None else 'measured'}"
 
     @property
     def parts(self) -> str:
-        """What is estimated of each part: `image 100 s, weights 68 s, engine 148 s`."""
+        """The estimated parts: `image 100 s, weights 68 s, engine 148 s`."""
         return _listed((("image", self.image), ("weights", self.weights), ("engine", self.engine)))
 
     @property
     def measured_parts(self) -> str:
-        """What was measured of each phase that took any time: `image 40 s, engine 100 s`."""
+        """The measured phases that took any time: `image 40 s, engine 100 s`."""
         return _listed((name, value) for name, value in zip(PHASES, self.phases, strict=False) if value)
 
     def __str__(self) -> str:
-        """The one line of the status, of `weft explain` and of `weft plan`."""
+        """The line in the status, `weft explain` and `weft plan`."""
         if self.measured is None:
             return f"{self.basis}: {self.parts}"
         parts = self.measured_parts

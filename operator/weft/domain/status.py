@@ -1,4 +1,4 @@
-"""What Weft itself wrote: the persisted part of a resource's status that decisions and convergence read back."""
+"""Status written by Weft itself: the persisted part that decide and converge read back."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ MOST_AVOIDED = 64  # nodes of one pool
 
 @dataclass(frozen=True, slots=True)
 class Handover:
-    """What one replica of `pods` pods asks of a scheduler that picks its nodes, decided once: its pods never differ.
+    """What a replica of `pods` pods requires of an external scheduler; decided once, as its pods never change.
 
-    `level` is the node label of the topology level that each `group` of its pods must share, empty where none has to
-    be; `product` is a node label and the values by which nodes with its accelerator are known.
+    `level` is the node label of the topology level that each `group` of its pods must share, empty if there is none;
+    `product` is a node label and its values that identify nodes with the accelerator.
     """
 
     scheduler: SchedulerName
@@ -40,10 +40,10 @@ class Handover:
 
 @dataclass(frozen=True, slots=True)
 class ComputeDomain:
-    """The ComputeDomain of a replica, by which its pods share memory over NVLink from node to node.
+    """The ComputeDomain of a replica, through which its pods share memory over NVLink across nodes.
 
-    `cliques[rank]` is the NVLink clique of the node of pod `rank` when it was decided, empty where no label names one.
-    `name` is that of one which all replicas of a generation of a split share; empty: it is the replica's own.
+    `cliques[rank]` is the NVLink clique of the node of pod `rank` at the time of the decision, empty without such a
+    label. `name` is that of one shared by all replicas of a generation of a split; empty: it is the replica's own.
     """
 
     cliques: tuple[str, ...]
@@ -60,8 +60,8 @@ class Assignment:
     `revision` is the hash of everything that the replica's pods are rendered from; a replica whose revision differs
     from the pool's is outdated. `since` is epoch seconds.
 
-    `complete` says that all its pods were seen at once, and its ComputeDomain where it has one. They are released only
-    afterwards, so a pod that is missing then may have run and was taken away; before, it was never created.
+    `complete` says that all its pods were seen at once, and its ComputeDomain where it has one. Pods are released only
+    afterwards, so a pod missing after that may have run and was deleted; one missing before was never created.
     """
 
     replica: int
@@ -75,7 +75,7 @@ class Assignment:
 
     @property
     def pods(self) -> int:
-        """How many pods the replica has."""
+        """The number of pods of the replica."""
         return len(self.nodes) if self.handover is None else self.handover.pods
 
     @property
@@ -84,21 +84,21 @@ class Assignment:
         return self.compute_domain.name if self.compute_domain is not None else ""
 
     def bound(self, pods: Iterable[PodRecord]) -> frozenset[int]:
-        """Ranks on whose nodes one of these pods of the replica sits, so that the fabric counts their devices.
+        """Ranks whose pod is bound to its node, so that the fabric counts its devices as used.
 
-        By nodes, each of which has one at most, as anybody may edit the label of a rank. None with a `handover`.
+        Matched by node, each of which has at most one, as anybody may edit a rank label. Empty with a `handover`.
         """
         taken = {pod.node for pod in pods}
         return frozenset([rank for rank, node in enumerate(self.nodes) if node in taken])
 
     def is_served_by(self, pods: Sequence[PodRecord]) -> bool:
-        """Whether the replica answers requests, given those of its pods that exist: all are there, and each serves."""
+        """Whether the replica answers requests, given its existing pods: all are there, and each serves."""
         return len(pods) == self.pods and all(pod.serves for pod in pods)
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The last time a replica of this revision failed, for back-off and for the reader. `count` is in a row."""
+    """The last failure of a replica of this revision, for back-off and for the reader; `count` is in a row."""
 
     revision: str
     count: int
@@ -108,7 +108,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Avoided:
-    """A node that comes last for new replicas of a pool: at `since` one was given up that it did not take or start."""
+    """A node to use last for new replicas of a pool: at `since` it failed to accept or start one."""
 
     node: str
     since: float
@@ -117,11 +117,11 @@ class Avoided:
 
 @dataclass(frozen=True, slots=True)
 class LeftShape:
-    """The shape, in words, that a pool left last, when (epoch seconds), and what its spec wished for by then.
+    """The last shape, as text, that a pool changed from, when (epoch seconds), and what its spec asked for by then.
 
-    `wish` is a hash of all in the spec that a shape depends on. `outgrown` says that it was too small for what came.
-    Then, and on the way back to such a shape, `revision` is of its replicas, and `capacity` what one of them was
-    expected to serve in requests per second; else they are empty and 0.
+    `wish` is a hash of all parts of the spec that a shape depends on. `outgrown` says that it was too small for the
+    traffic. Then, and on the way back to such a shape, `revision` is that of its replicas, and `capacity` what one of
+    them was expected to serve in requests per second; else they are empty and 0.
     """
 
     shape: str
@@ -135,7 +135,7 @@ class LeftShape:
 @made_often
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One Kubernetes condition of ours; `status` is True, False or Unknown as text; times are kept by the writer."""
+    """One of our Kubernetes conditions; `status` is True, False or Unknown as text; its time is kept by the writer."""
 
     kind: str
     status: str
@@ -145,7 +145,7 @@ class Condition:
 @made_often
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """Live figures of a pool for its reader; the writer quantises them, the exact ones are on `/metrics`.
+    """Live figures of a pool for people; the writer rounds them, the exact ones are on `/metrics`.
 
     `ttft` and `tpot` are (percentile, seconds); `attainment` is the fraction of requests within the SLO (of a
     split, in the half that does worse); `live` names
@@ -172,12 +172,12 @@ class Observed:
 class PoolStatus:
     """The persisted state of a pool. `next_replica` is the next unused replica id: ids are never reused.
 
-    `calibration` are the factors in force, the latest first: of the running shape, and of those that ran before it.
+    `calibration` are the factors in use, the latest first: of the running shape, and of earlier ones.
     `moves` are replicas that make room for other pools, and those that did so in the last hour; `opening` are the nodes
-    that others leave for the next replica of this one, and `avoided` those that come last for it, the latest first.
-    `forecast` is what a new process goes on with, and `start_up` what a start of the planned shape takes.
-    `placed_replicas` is how many had a place at once within the last hour, at most; None where that is as many as are
-    desired. `left_shape` is what ran before the planned shape, None where nothing did.
+    that others are vacating for this pool's next replica, and `avoided` those to use last for it, the latest first.
+    `forecast` is what a new process resumes from, and `start_up` the duration of a start of the planned shape.
+    `placed_replicas` is the most replicas placed at once within the last hour; None where that equals the desired
+    count. `left_shape` is the shape before the planned one, None if there was none.
     """
 
     desired_replicas: int = 0
@@ -201,9 +201,9 @@ class PoolStatus:
 
 @dataclass(frozen=True, slots=True)
 class PoolProgress:
-    """What converging saw of one pool, for the part of the status that it owns. `url` is None while nothing is served.
+    """What converge observed of one pool, for its part of the status. `url` is None while nothing is served.
 
-    `generation` is what all of it is about: the last one that was decided on, whatever the spec is by now.
+    `generation` is the last one decided on, which all of this is about, whatever the spec is by now.
     `selector` finds the first pod of each replica; `conditions` are Ready, Reconciling and Stalled, absent ones left
     out.
     """
@@ -218,10 +218,10 @@ class PoolProgress:
 
 @dataclass(frozen=True, slots=True)
 class SplitProgress:
-    """What converging saw of one split: of the last generation that was decided on and that its halves follow.
+    """What converge observed of one split, for the last generation that was decided on and that its halves follow.
 
     `serving_generation` says which pair serves; None while none does. `decided` is the last generation that was decided
-    on, which is what stalls where something does: the halves may never follow it then.
+    on, which a stall is about, as the halves may never follow it then.
     """
 
     generation: int

@@ -1,7 +1,7 @@
-"""Whom a mistake of ours in a pass is about, so that those are left as they are while all others are decided on.
+"""Which pools an internal error in a pass is about, so that these are held while all others are decided on.
 
-The core itself never goes on after one: a pass that stumbled may have half changed what everybody shares. It says of
-whom it was, and whoever asked may ask again without them.
+The core itself never continues after one, as a failed pass may have half changed shared state. It reports whose turn it
+was, and the caller may ask again without those.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 class Stumbled(Bug):
-    """No decision can be made on the pools or splits with these `uids`, for no reason that a decision knows."""
+    """An internal error prevents any decision on the pools or splits with these `uids`."""
 
     def __init__(self, uids: Iterable[str], error: Exception) -> None:
-        """The error is what the bug report is about, and its traceback the one worth logging."""
+        """Keep the error as the cause: it is what to report, and its traceback the one to log."""
         told = f"Weft made a mistake about it, and leaves it as it is; please report: {_brief(error)}"
         super().__init__(Reason.HoldNotPlanned, told)
         self.__cause__ = error
@@ -32,18 +32,18 @@ class Stumbled(Bug):
 
 
 def stumbled(error: Exception, *whom: PoolRecord | SplitRecord) -> Stumbled:
-    """The error, with whose turn it was; of a pair both halves have theirs together. To be raised from it.
+    """Wrap an error with the resources whose turn it was (both halves of a pair), to be raised from it.
 
-    Each step of a pass catches by itself: a `try` costs nothing until it fails, and a `with` three calls for each pool
-    in each pass.
+    Each step of a pass has its own `try`, which costs nothing until it fails, while a `with` costs three calls for each
+    pool in each pass.
     """
     return Stumbled((each.key.uid for each in whom), error)
 
 
 def left_as_they_are(snapshot: Snapshot, why: Mapping[str, Explanation]) -> Snapshot:
-    """The same moment, in which nobody understands the specs of some pools and splits (by UID): what runs, stays.
+    """The snapshot in which the specs of some pools and splits (by UID) are treated as unreadable: what runs, stays.
 
-    Of a split both halves stay, as half a pair is decided on by nobody.
+    Both halves of a split are held together, as half a pair cannot be decided on.
     """
     splits = dict(why)
     splits |= {each.split_uid: why[each.key.uid] for each in snapshot.pools if each.split_uid and each.key.uid in why}

@@ -1,4 +1,4 @@
-"""RFC 3339 times, as Kubernetes, users and our own statuses write them: read and written here and nowhere else."""
+"""RFC 3339 times, as in Kubernetes, specs and our own statuses: parsed and formatted only here."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LATEST = datetime.max.replace(microsecond=0, tzinfo=UTC).timestamp()
 
 
 def instant(epoch_seconds: float) -> str:
-    """RFC 3339 in UTC with as many digits as the number has: `2026-07-01T08:00:00.25Z`."""
+    """Format epoch seconds as RFC 3339 in UTC with all digits of the number: `2026-07-01T08:00:00.25Z`."""
     whole = math.floor(epoch_seconds)
     rest = format(Decimal(repr(float(epoch_seconds))) - whole, "f").partition(".")[2].rstrip("0")
     moment = (_EPOCH + timedelta(seconds=whole)).replace(tzinfo=None).isoformat()
@@ -20,9 +20,9 @@ def instant(epoch_seconds: float) -> str:
 
 
 def read_far_instant(text: str) -> float:
-    """Epoch seconds, exactly what `instant` was given; raises `ValueError` otherwise, and without a zone.
+    """Parse RFC 3339 to epoch seconds, the exact inverse of `instant`; raises `ValueError` otherwise or without zone.
 
-    It may be in a year that UTC has no name for, as the end of 9999 is in the west.
+    The result may lie beyond the year 9999 in UTC, as the end of 9999 does in western zones.
     """
     head, _, tail = text.partition(".")
     digits = tail[: len(tail) - len(tail.lstrip("0123456789"))]
@@ -33,7 +33,7 @@ def read_far_instant(text: str) -> float:
 
 
 def read_instant(text: str) -> float:
-    """The same of what `instant` can write again; raises `ValueError` otherwise."""
+    """Parse RFC 3339 to epoch seconds that `instant` can format; raises `ValueError` otherwise."""
     value = read_far_instant(text)
     if not _EARLIEST <= value < _LATEST + 1:
         raise ValueError(f"{text!r} is in no year of UTC that has a name")
@@ -41,7 +41,7 @@ def read_instant(text: str) -> float:
 
 
 def known_instant(value: object) -> float | None:
-    """The same; None for anything else: what others write, and anybody may edit."""
+    """Parse RFC 3339 to epoch seconds; None for anything else, as others may write or edit such values."""
     try:
         return read_instant(value) if isinstance(value, str) else None
     except ValueError:

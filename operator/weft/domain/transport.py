@@ -11,7 +11,7 @@ _BYTES_PER_GB = 1e9
 
 @dataclass(frozen=True, slots=True)
 class Transport:
-    """What predictions count with: the rate at which each GPU of prefill sends, and times for declared prompts."""
+    """The KV transport that predictions assume: its rate per prefill GPU, and transfer times for declared prompts."""
 
     name: str
     bytes_per_second: float

@@ -1,4 +1,4 @@
-"""Whether a value is of a type as annotations write it: what mypy holds code to, held against what a file says."""
+"""Runtime checks of values against type annotations, for values read from files, which mypy cannot check."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Check = Callable[[object], bool]
 
 
 def is_of(hint: Any) -> Check:  # noqa: ANN401 - whatever an annotation may say
-    """What tells values of a type from others. A whole number is a `float` too, and no bool is a number."""
+    """The check for values of a type. An `int` counts as a `float`, but a `bool` is no number."""
     origin = get_origin(hint)
     if hint is Any:
         return _anything

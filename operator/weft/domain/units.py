@@ -1,4 +1,4 @@
-"""Parsing of what Kubernetes users write into plain numbers, once, at the edge.
+"""Parsing of durations and quantities, as Kubernetes users write them, into plain numbers, once, at the edge.
 
 Inside Weft: bytes are SI bytes, times are seconds, rates are per second, bandwidths are bytes per second in one
 direction.
@@ -17,7 +17,7 @@ GIB = 1024 * MIB
 
 # GEP-2257: up to four units, each a number of at most five digits.
 DURATION_PATTERN = r"^([0-9]{1,5}(h|m|s|ms)){1,4}$"
-_MOST = 99_999  # of one unit
+_MOST = 99_999  # the most of one unit
 _LONGEST = _MOST * 3_600_000  # milliseconds
 _DURATION_PART = re.compile(r"([0-9]{1,5})(ms|h|m|s)")
 _SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
@@ -52,9 +52,9 @@ def parse_duration_seconds(text: str) -> float:
 
 
 def duration(milliseconds: float) -> str:
-    """As `parse_duration_seconds` reads it: `1500ms`, `2s`, `1666m40s`.
+    """Format milliseconds so that `parse_duration_seconds` can read it: `1500ms`, `2s`, `1666m40s`.
 
-    Rounded up to a whole millisecond, and within what can be said: from one to 99999 hours.
+    Rounded up to whole milliseconds, and limited to what can be written: from 1 ms to 99999 hours.
     """
     whole = math.ceil(min(max(1, milliseconds), _LONGEST))
     if whole <= _MOST and whole % 1000:
@@ -67,7 +67,7 @@ def duration(milliseconds: float) -> str:
 
 
 def parse_quantity(value: str | float) -> float:
-    """Plain number of a Kubernetes quantity such as `8`, `500m`, `64Gi`, `1e3`; raises `Invalid` otherwise."""
+    """The number behind a Kubernetes quantity such as `8`, `500m`, `64Gi`, `1e3`; raises `Invalid` otherwise."""
     match = _QUANTITY.match(str(value))
     if match is None:
         raise Invalid(Reason.SpecInvalid, f"{value!r} is not a quantity: write for example 8, 500m or 64Gi")

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from weft.domain.made_often import made_often
 
-P95_OF_MEAN = 2.0  # assumed of tokens where nobody says
+P95_OF_MEAN = 2.0  # assumed for tokens where it is not declared
 
 
 class Role(StrEnum):
@@ -20,7 +20,7 @@ class Role(StrEnum):
 
     @property
     def is_half(self) -> bool:
-        """Whether KV moves from such replicas or to them, so that alone they answer no request."""
+        """Whether replicas of this role send or receive KV, so that alone they answer no request."""
         return self is not Role.Aggregated
 
 
@@ -29,13 +29,11 @@ class Role(StrEnum):
 class Workload:
     """Expected traffic. Tokens per request as mean and 95th percentile; `prefix_hit` is a fraction of prompt tokens.
 
-    `squared_arrival_variation` is that of the time between requests: 1 for arrivals at random (Poisson), more for
-    bursts. No prompt and no answer has more than `longest_tokens`.
-
-    `rare_prompts` are those beside which all others are about alike and less than the mean, where that was measured:
-    their part of all, and how many times the mean they are.
-
-    A percentile that nobody declared is `P95_OF_MEAN` times the mean: an assumption, and no claim that it occurs.
+    `squared_arrival_variation` is the squared coefficient of variation of the time between requests: 1 for random
+    arrivals (Poisson), more for bursts. No prompt or answer has more than `longest_tokens`.
+    `rare_prompts` are far longer than all others, which are about equal and below the mean, where that was measured:
+    their share of all prompts, and their length in multiples of the mean.
+    An undeclared percentile is `P95_OF_MEAN` times the mean: an assumption, not a claim that such lengths occur.
     """
 
     requests_per_second: float
