@@ -1,8 +1,8 @@
 """What the model predicts for a measurement: latencies and throughput, with intervals that hold about 80 % of the time.
 
 How far predictions are off (`efficiency.yaml`): narrowest where the architecture was measured on this generation of GPU
-with this engine and precision; else as for architectures left out of the fit; and wider where nobody measured
-the combination at all. For releases newer than all that were measured of their engine, the fast ends reach further.
+with this engine and precision; else as for architectures left out of the fit; and wider where nobody measured the
+combination at all. For releases newer than all measured ones of their engine, the fast ends reach further.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Targets are percentiles, and a prediction has to meet them in spite of an error bar: what latencies exceed it by one
 time in ten. A running pool shows what they really exceed it by. At the edge of the bucket that is nearest to the
-target's percentile the measured share is exact, so that coarse buckets do no harm: the latency that is expected for
-this share, over that edge, is one measurement. Nothing is concluded from quantiles inside a bucket.
+target's percentile the measured share is exact, so that coarse buckets do no harm: that edge over the latency
+expected for this share is one measurement. Nothing is concluded from quantiles inside a bucket.
 
 A measurement counts the less, the farther the expected percentile is from its target: an idle replica tells little
 about a full one. The first measurements move a tail more than later ones, as the error bar that it starts from is a
