@@ -102,7 +102,7 @@ def merged(histograms: Iterable[Buckets]) -> Buckets:
 
 
 def quantile(buckets: Buckets, fraction: float) -> float | None:
-    """The value below which `fraction` of the counted observations lie; None without any.
+    """The value below which `fraction` of the counted observations lie; None without any or without an infinite bucket.
 
     Linear inside a bucket, as Prometheus' `histogram_quantile` is; the highest finite bound when the answer lies above.
     """
@@ -145,8 +145,8 @@ def log_normal_quantile(buckets: Buckets, fraction: float) -> float | None:
 def few_far_longer(buckets: Buckets, mean: float | None) -> tuple[float, float] | None:
     """Fraction of a few values far longer than the rest, which are alike, and how many times the mean they are.
 
-    Two values with the mean, the second moment, and the shorter one according to the buckets, if 95 of 100 are in
-    buckets that end below the mean; else None. Logarithms are uniform inside a bucket.
+    The values are taken for two: of this mean, and with the second moment and the shorter value that the buckets tell.
+    None unless 95 of 100 are in buckets that end below the mean. Logarithms are uniform inside a bucket.
     """
     ordered = _cumulative(buckets)
     if mean is None or not ordered or ordered[-1][1] <= 0 or ordered[0][0] <= 0:

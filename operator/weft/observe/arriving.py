@@ -1,4 +1,4 @@
-"""Recent arrivals of requests: as routers count them, else as engines finished and queued them."""
+"""Recent arrivals of requests: as fronts count them, else as engines finished and queued them."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class Arrived:
 
 
 def arrivals(windows: list[Window], fronts: list[Target], histories: Mapping[str, History]) -> Arrived:
-    """Arrivals counted by all router pods, or derived from the engines if routers do not count everything.
+    """Arrivals counted by all pods of the front, or derived from the engines if some of these do not tell.
 
-    Routers also count what no engine takes, so neither a full queue nor a dead pool looks like no demand.
+    A front also counts what no engine takes, so neither a full queue nor a dead pool looks like no demand.
     """
     return _at_front(fronts, histories) or _at_engines(windows)
 
@@ -58,7 +58,7 @@ def _is_odd(history: History) -> bool:
 
 
 def _counted(history: History) -> float | None:
-    """Arrivals at one router, by the first counter that it shows; None without any."""
+    """Arrivals at one pod of the front, by the first counter that it shows; None without any."""
     way = next((way for way in FRONTS.ways if any(map(history.has, way.shown_by))), None)
     added = _growth(history, way.added) if way is not None else None
     if way is None or added is None:

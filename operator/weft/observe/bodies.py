@@ -32,7 +32,7 @@ class Bodies(Generic[Record]):
     """Records of one kind. Not thread-safe: for one caller."""
 
     def __init__(self, parse: Callable[[Json], Record], told: Told) -> None:
-        """`told` is called once for each version of a body that cannot be parsed."""
+        """`told` is called once for each version of a body that cannot be read."""
         self._parse = parse
         self._told = told
         self._records: dict[Version, Record | None] = {}

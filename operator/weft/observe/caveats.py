@@ -50,7 +50,7 @@ def missing(windows: list[Window]) -> tuple[str, ...]:
 
 
 def caveats(windows: list[Window], ttft: Buckets, tpot: Buckets) -> tuple[Caveat, ...]:
-    """All caveats about the figures, each once."""
+    """Caveats about missing and renamed series and about coarse percentiles, each once."""
     said = (*_untold(windows), *_renamed(windows), *coarse(ttft, tpot))
     return tuple(dict.fromkeys(said))
 
@@ -108,7 +108,7 @@ def _renamed(windows: list[Window]) -> Iterator[Caveat]:
 
 
 def contradicted(windows: Iterable[Window]) -> Iterator[Caveat]:
-    """Caveats about impossible figures, which are not used, of all pages, also of pods that so report no demand."""
+    """Caveats about impossible figures, which are not used, of all pages, also of pods that thus report no demand."""
     for figure in sorted(frozenset[str]().union(*(window.contradicted for window in windows))):
         if figure in _RATIOS:
             yield Caveat(f"{_RATIOS[figure]} above 1, which no ratio is: it is not used, and may be told in percent")

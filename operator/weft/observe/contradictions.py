@@ -21,7 +21,7 @@ LONG_SECONDS = 30.0
 LONG_TOKEN_SECONDS = 1.0
 # Maxima fall between scrapes, and long requests that end together weigh more than those still running.
 MOST_TIMES = 2.0
-# A ratio is at most 1.
+# The largest value believed of a ratio, which is at most 1.
 MOST_RATIO = 1.1
 RATIOS = ("kv_usage", "hit_rate")
 

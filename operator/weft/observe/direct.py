@@ -1,8 +1,9 @@
 """Metrics scraped from the engines: our own ready pods, with a short ring of samples in memory.
 
-An engine that times out is silent. However many are, a round takes little longer than a single timeout: engines that
-were silent last time are asked at the same time, at most `SILENT_AT_ONCE` in a round, longest waiting first; the others
-are asked in parallel lanes, each of which ends at a slow engine. Whatever is left comes first in the next round.
+An engine that is slow and then gives no answer is silent. However many are, a round takes little longer than a single
+timeout: engines that were silent last time are asked at the same time, at most `SILENT_AT_ONCE` in a round, longest
+waiting first; the others are asked in parallel lanes, each of which ends at a slow engine. Whatever is left comes first
+in the next round.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ WINDOW_SECONDS = 60.0
 SCRAPE_TIMEOUT_SECONDS = 3.0
 LONG_WAIT_SECONDS = SCRAPE_TIMEOUT_SECONDS / 2
 SILENT_AT_ONCE = LANES = 256
-# Memory of any answer: one that stalls does not keep others from being read.
+# Memory that any answer may take without waiting its turn: one that stalls does not keep others from being read.
 USUAL_ANSWER_BYTES = 256 * 1024
 READ_AT_ONCE = 32  # longer answers that are in memory at the same time
 LARGEST_ANSWER_BYTES = 4 * 1024 * 1024
@@ -49,7 +50,7 @@ class DirectSource:
         self._clock = clock
         self._rings: dict[str, Ring] = {}
         self._asked: dict[_Place, float] = {}  # when each was asked last
-        self._silent: set[_Place] = set()  # those that timed out then
+        self._silent: set[_Place] = set()  # those that were slow then and gave no answer
         self._in_turns = False
         self._reading = asyncio.Semaphore(READ_AT_ONCE)
         self._session: aiohttp.ClientSession | None = None
@@ -137,7 +138,7 @@ class DirectSource:
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
             timeout = aiohttp.ClientTimeout(total=SCRAPE_TIMEOUT_SECONDS)
-            # Waits count as the engine's, so none may be for another engine's connection. None is kept per engine:
+            # Waits count as the engine's, so none may be for a free connection. No connection is kept:
             # a process may have few open files, and uvicorn, which serves engines, hangs up after 5 s anyway.
             everybody = aiohttp.TCPConnector(limit=0, force_close=True)
             self._session = aiohttp.ClientSession(connector=everybody, timeout=timeout, trust_env=False)

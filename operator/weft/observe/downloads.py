@@ -27,7 +27,7 @@ class Downloads:
         self._told: Mapping[str, tuple[float, float]] = {}
 
     async def collect(self, ports: Mapping[str, int], pods: Iterable[PodRecord]) -> None:
-        """Ask every pod that downloads; `ports` are the engines' ports by pod label."""
+        """Ask every pod that downloads; `ports` are the engines' ports by engine name, as in pod labels."""
         histories = await self._source.collect(target for pod in pods if (target := _target(pod, ports)) is not None)
         self._told = {uid: figures for uid, history in histories.items() if (figures := _figures(history)) is not None}
 

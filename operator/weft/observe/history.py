@@ -174,7 +174,7 @@ class History:
         return len(self._by_name.get(name, ()))
 
     def gone(self, name: str) -> int:
-        """How many series with this name are missing on the last two pages that show the name; one may be truncated."""
+        """How many series with this name the last two pages with the name both lack: a single page may be truncated."""
         return len(self._by_name.get(name, ())) - len(self._present(self._by_name.get(name, ())))
 
     def counted_seconds(self, name: str) -> float | None:

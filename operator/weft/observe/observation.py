@@ -182,7 +182,7 @@ def _together(seen: Sequence[_Seen], arrived: Arrived) -> Together:
 
 
 def _pages_to_judge(seen: Sequence[_Seen]) -> list[Window]:
-    """The pages to report missing series of: those seen for long enough; until there is one, all of engines."""
+    """The pages to report missing series of: those seen for long enough; until there is one, all but strangers'."""
     lasting = [each.window for each in seen if each.answered or _tells_no_rate_for_good(each.window)]
     return lasting or [each.window for each in seen if STRANGER not in each.window.contradicted]
 
@@ -297,7 +297,7 @@ def _prefix_tokens(windows: list[Window]) -> tuple[float, float]:
 
 
 def _prefix_hit(together: Together, prompt: float | None, computed: float | None) -> float | None:
-    """Fraction of prompt tokens found in the prefix cache: by its counters, else by the tokens that were computed.
+    """Fraction of prompt tokens found in the prefix cache: by its counters, else the tokens computed, else its gauge.
 
     Tokens from another engine were not computed here, and not found either.
     """

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from weft.observe.arithmetic import Sample
     from weft.observe.window import Window
 
-# Far more than any replica answers of the shortest requests, a router forwards, or has connections for.
+# Far more than any replica answers of the shortest requests, a front passes on, or has connections for.
 MOST_PER_SECOND = 10_000.0
 MOST_INSIDE = 100_000.0
 # A restart in a window in which a counter is that small may look like anything.

@@ -1,4 +1,4 @@
-"""Endpoint pickers of pools behind a Gateway: the pods of the Service that the user named, as routers to observe.
+"""Endpoint pickers of pools behind a Gateway: the pods of the Service that the user named, as fronts to observe.
 
 They belong to others and protect their metrics with a token, so they are read through Prometheus alone. A picker's
 counters do not name the InferencePool: one that several pools or splits share counts them all, and is left out.

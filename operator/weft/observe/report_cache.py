@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 
 def served_path(reader: Reader, kind: OptionalKind, namespace: str | None = None) -> str | None:
-    """The path at which a cluster serves a kind, or None; everybody may ask, unless an administrator forbade it."""
+    """The path at which a cluster serves a kind, or None; taken as served if an administrator forbade asking."""
     for version in kind.versions:
         try:
             found = reader.get(f"/{'apis' if kind.group else 'api'}/{kind.api_version(version)}")
@@ -122,7 +122,7 @@ class OptionalListWatch(ListWatch[Record]):
 class ReportCache:
     """What others report about the fabric, and our ComputeDomains.
 
-    `changed` is called from informer threads with the UID of a ComputeDomain's pool, and with None.
+    `changed` is called from informer threads with the UID of a ComputeDomain's owner, and with None.
     """
 
     def __init__(self, reader: Reader, changed: Callable[[str | None], None]) -> None:
@@ -147,7 +147,7 @@ class ReportCache:
         self._told(None)
 
     def _domain_changed(self, old: ComputeDomainReport | None, new: ComputeDomainReport | None) -> None:
-        """Wake all, and the pool of the ComputeDomain, which may have to delete one that is no longer wanted."""
+        """Wake all, and the owner of the ComputeDomain, which may have to delete one that is no longer wanted."""
         self._told(None)
         for owner in {report.owner_uid for report in (old, new) if report is not None and report.owner_uid}:
             self._told(owner)
@@ -176,7 +176,7 @@ class ReportCache:
         )
 
     def objects(self) -> tuple[ObjectRecord, ...]:
-        """ComputeDomains of our pools, without their bodies, as their spec is immutable."""
+        """ComputeDomains of our pools and splits, without their bodies, as their spec is immutable."""
         version = f"{COMPUTE_DOMAINS.group}/{COMPUTE_DOMAINS.versions[0]}"
         return tuple(
             ObjectRecord(

@@ -53,7 +53,7 @@ def read_devices(body: Json) -> DeviceReport | None:
 
 
 def read_compute_domain(body: Json) -> ComputeDomainReport:
-    """A ComputeDomain with the nodes in its status. Old drivers report no status of a node."""
+    """A ComputeDomain with the nodes in its status. Old drivers report no status of a node, which counts as ready."""
     listed = _objects(_object(body.get("status")).get("nodes"))
     members = (
         DomainMember(str(node["name"]), str(node.get("cliqueID") or ""), node.get("status") != "NotReady")

@@ -54,7 +54,7 @@ class SnapshotBuilder:
     ) -> None:
         """The caches may still be empty: check `ClusterCache.synced` before deciding anything.
 
-        `told` is called for each resource that cannot be parsed, once per version.
+        `told` is called for each resource that cannot be read, once per version, or once while its pods are the cause.
         """
         self._sources = sources
         self._pools = Bodies(parse_pool, told)

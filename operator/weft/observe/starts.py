@@ -25,7 +25,7 @@ def startup_seconds(status: Json) -> float | None:
 
 
 def read_start(status: Json, identity: PodIdentity) -> MeasuredStart | None:
-    """The phases of a start without restarts; None if it had some, or the engine's start time is unknown.
+    """The phases of a start; None until it is ready, after restarts, or if the engine's start time is unknown.
 
     Any init container counts as a download. Clocks of the scheduler and the kubelet may differ.
     """

@@ -142,7 +142,7 @@ class Window:
 
     @property
     def waiting(self) -> float | None:
-        """Requests that wait for capacity, or for KV if the engine does not separate them; None if unknown."""
+        """Requests that wait for capacity, and those for KV if the engine does not separate them; None if unknown."""
         if INSIDE in self.contradicted:
             return None
         by_reason = self.series.waiting_by_reason
@@ -199,7 +199,7 @@ class Window:
 
     @property
     def transfer_seconds(self) -> float | None:
-        """Mean seconds of a KV transfer, or the newest one if the engine only has a gauge (0 before the first)."""
+        """Mean seconds of a KV transfer, or the newest one's if the engine only has a gauge; None before the first."""
         name = self.series.transfer
         mean = self.mean(name)
         if mean is None:
