@@ -36,7 +36,7 @@ class DeletedAgain(Blocked):
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """The digest of what was created, when (in the clock's seconds), and how often before in a quarter of an hour."""
+    """The digest of what was created, when (in the clock's seconds), and how often in a row before."""
 
     body: str
     at: float

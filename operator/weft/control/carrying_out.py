@@ -140,12 +140,12 @@ def _asked(actions: Iterable[Action], held: Held, chosen: set[str]) -> Iterator[
 
 
 def _stays_chosen(undone: Action) -> set[str]:
-    """The pod that routers go on choosing because this action was not carried out."""
+    """The pod that fronts go on choosing because this action was not carried out."""
     return {undone.name} if isinstance(undone, UnroutePod) else set()
 
 
 def waves(actions: Iterable[Action], largest: int) -> Iterator[tuple[Action, ...]]:
-    """Actions to carry out together: pods to create or replicas to release 1, 2, 4 ... at once, all once at `largest`.
+    """Actions to carry out together: 1, 2, 4 ... pods to create or replicas to release, from `largest` on all the rest.
 
     Everything else goes alone. The first pod goes alone too, as an exhausted quota then costs one refusal.
     """

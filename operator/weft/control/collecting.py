@@ -1,4 +1,4 @@
-"""Collect metrics from engines, routers and Prometheus periodically, beside the loops that act on them."""
+"""Collect metrics from engines, fronts and Prometheus periodically, beside the loops that act on them."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class DecideLoop:
             self._context.pulse.decided = time.monotonic()
 
     def _tell_of_misread(self, key: ResourceKey, mistake: Stumbled) -> None:
-        """Report a resource whose status cannot be read: an event is the only way."""
+        """Report by an event that a resource cannot be read: if not even its status can, nothing else tells."""
         log.error("%s cannot be read: it is left as it is", key, exc_info=mistake)
         self._context.telemetry.failures.labels("decide", "Bug").inc()
         self._context.events.record(key, mistake.explanation, warns=True)

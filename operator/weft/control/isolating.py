@@ -1,4 +1,4 @@
-"""Decide on all pools except those on which deciding fails: they stay as they are, and an event reports it."""
+"""Decide on all pools except those on which deciding fails: they stay as they are, and their status says why."""
 
 from __future__ import annotations
 

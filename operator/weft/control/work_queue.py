@@ -97,7 +97,7 @@ class WorkQueue:
         return not self._waiting and not self._working
 
     def release(self, key: str) -> None:
-        """The pass is over without a result; a running back-off of the key goes on."""
+        """The pass is over; a running back-off of the key goes on."""
         self._working.discard(key)
         if key in self._again:
             self._again.discard(key)

@@ -35,7 +35,7 @@ def with_users(ours: Iterable[EnvValue], engine: EngineSpec) -> tuple[EnvValue, 
 
 
 def hub(model: ModelSpec) -> Iterator[EnvValue]:
-    """Variables for Hugging Face: offline if nothing is downloaded, else the token and cache that the source names."""
+    """Variables for Hugging Face: offline if nothing is downloaded; the token and cache if the source names them."""
     if not needs_the_hub(model):
         yield EnvValue("HF_HUB_OFFLINE", "1")
     if model.source is not None and model.source.token_secret is not None:

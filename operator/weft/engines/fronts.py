@@ -30,7 +30,7 @@ class Arrivals:
 
 @dataclass(frozen=True, slots=True)
 class FrontSeries:
-    """The ways in which routers count arrivals, the best first, and where they serve their metrics."""
+    """The ways in which fronts count arrivals, the best first, and where they serve their metrics."""
 
     ways: tuple[Arrivals, ...]
     port: int

@@ -33,7 +33,7 @@ def offloaded_bytes(spec: PoolSpec) -> float:
 
 
 def pod_needs(spec: PoolSpec, shape: Shape) -> Pairs:
-    """What each pod needs besides accelerators; memory for offloaded KV is counted even where the pod requests none.
+    """What each pod needs besides accelerators; where it requests no memory, that for offloaded KV is added.
 
     So no replica goes to a node with less memory in total. Unlike this memory, KV on disk is in the pod's requests.
     """
@@ -51,7 +51,7 @@ def memory_for_vllm(request: LaunchRequest) -> int:
 
 
 def refuse_too_little_memory(request: LaunchRequest) -> None:
-    """Raise `Invalid` if KV in host memory needs more than the pod's memory limit."""
+    """Raise `Invalid` if KV in host memory needs more than the pod's memory, or than its `/dev/shm`."""
     spec, shape = request.spec, request.plan.shape
     if spec.kv.offload_json is None:
         return

@@ -19,7 +19,7 @@ _CAST = {Precision.FP32: "float32", Precision.BF16: "bfloat16"}
 
 
 def precision_flags(request: LaunchRequest) -> tuple[str, ...]:
-    """Flags for the wanted precision; empty if the checkpoint has it already.
+    """Flags for the wanted precision; empty if the checkpoint has it already or is unknown; FP32 is always named.
 
     Raises `Invalid` (PrecisionUnsupported) if another checkpoint is needed.
     """

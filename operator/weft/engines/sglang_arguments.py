@@ -136,7 +136,7 @@ def api_key(request: LaunchRequest) -> Arguments:
 
 
 def _served_name(spec: ModelSpec) -> str:
-    """The one name that SGLang can serve; after a colon it would expect an adapter, so `Invalid` for names with one."""
+    """The one served name; raises `Invalid` for several, and for a colon, after which SGLang expects an adapter."""
     if len(spec.served_names) > 1:
         raise _unsupported(f"model.servedNames with {len(spec.served_names)} names", "leave one, or none")
     name = spec.served_names[0] if spec.served_names else spec.model_id

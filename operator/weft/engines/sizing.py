@@ -23,7 +23,7 @@ SHARED_MEMORY_BYTES_PER_GPU = 2 * 1024**3
 
 
 def still_chosen_seconds(role: Role) -> int:
-    """Seconds for which a pod removed from its router may still get requests assigned to it before."""
+    """Seconds for which a pod removed from its front may still get requests assigned to it before."""
     return UNROUTING_SECONDS + (PROMPT_SECONDS if role is Role.Decode else 0)
 
 

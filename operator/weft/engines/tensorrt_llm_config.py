@@ -90,7 +90,7 @@ def _speculative(request: LaunchRequest) -> Settings:
 
 
 def _drafting(wish: SpeculativeWish) -> Settings:
-    """Settings of speculative decoding. From 1.3 on `Eagle` means EAGLE-3, and the model's folder has either name."""
+    """Settings of speculative decoding. From 1.3 on `Eagle` is EAGLE-3; `speculative_model_dir` has a second name."""
     if wish.method == "MTP":
         return {"decoding_type": "MTP", "num_nextn_predict_layers": wish.tokens}
     if wish.method == "NGram":

@@ -1,4 +1,4 @@
-"""TensorRT-LLM's disaggregated server as router of a pair, between two proxies of Weft's (ADR 0054).
+"""TensorRT-LLM's disaggregated server as router of a pair, between two proxies of Weft's, its doors (ADR 0054).
 
 The program is `weft.pods.pair_front`. The server is given one prefill and one decode address, which every release
 supports; behind these addresses the program chooses among pods.

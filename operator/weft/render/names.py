@@ -50,7 +50,7 @@ def leader_host(pool: ResourceKey, replica: int) -> str:
 
 
 def front_name(owner: ResourceKey, of: str = "") -> str:
-    """The Deployment of a managed router: one per pool, or one per pair of halves of a split.
+    """The name of a managed router's Deployment: one per pool, or one per pair of halves of a split.
 
     `of` is that pair, or the engine of a second router of a pool.
     """

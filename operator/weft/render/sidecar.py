@@ -1,8 +1,8 @@
 """The sidecar of a split's halves behind a Gateway: it calls the prefill pod that the endpoint picker chose.
 
 Looked up in llm-d's router 0.7 to 0.9: a picker sends a request to a decode pod, and names the prefill pod in a header,
-`x-prefiller-host-port`. The sidecar there has the prompt computed first, and then asks the engine beside it. It
-forwards requests without the header, so that both halves answer at one port, as an InferencePool requires.
+`x-prefiller-host-port`. The sidecar there has the prompt computed first, and then asks the engine beside it. Requests
+that lack the header are only passed on, so that both halves answer at one port, as an InferencePool requires.
 """
 
 from __future__ import annotations
