@@ -168,7 +168,7 @@ class PodRecord:
 
     @property
     def finishing(self) -> bool:
-        """Whether it is drained from its front, but not deleted yet."""
+        """Whether its routing label was removed while it still serves, and nobody has deleted it yet."""
         return self.unrouted is not None and self.serves
 
     @property

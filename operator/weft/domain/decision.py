@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CapacityRequest:
-    """Missing capacity: `groups` groups, each of `nodes` nodes in one NVLink domain with `gpus_per_node` GPUs free.
+    """Missing capacity: `groups` groups, each of `nodes` nodes in one NVLink domain with `gpus_per_node` free on each.
 
     A group is a replica, or a pipeline stage where stages may spread over domains.
     """
@@ -85,9 +85,10 @@ class SplitDecision:
 
 @dataclass(frozen=True, slots=True)
 class Decisions:
-    """The decisions of one pass. `memory` goes into the next snapshot; `wake_after_seconds` is when time alone matters.
+    """The decisions of one pass. `memory` goes into the next snapshot.
 
-    `rooms` is what stays free in every NVLink domain.
+    `wake_after_seconds` is how soon time alone may change an answer, None where it does not. `rooms` is what stays free
+    in every NVLink domain.
     """
 
     pools: tuple[PoolDecision, ...]

@@ -27,7 +27,7 @@ class Notice:
     began: float | None = None
 
     def left(self, now: float, since: float | None = None) -> float:
-        """At most so many seconds until the node goes; `since` is a known time to use for a notice without one."""
+        """Seconds until the node goes, at most; `since` is the time to count from for a notice without one."""
         began = self.began if self.began is not None else since
         return self.seconds if began is None else min(self.seconds, began + self.seconds - now)
 

@@ -176,7 +176,7 @@ class Architecture:
 def kv_copies(mixer: Mixer | None, tensor_parallel: int) -> int:
     """How many GPUs of a tensor group hold the same KV of a layer.
 
-    All of them in latent attention, TP / KV heads in grouped attention, and one in a recurrence.
+    All of them in latent attention, TP / KV heads but at least one in grouped attention, and else one.
     """
     if isinstance(mixer, LatentAttention):
         return tensor_parallel

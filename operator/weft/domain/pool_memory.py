@@ -77,8 +77,8 @@ class Outliers:
     """The underperforming replicas of a pool. Times are epoch seconds.
 
     `seen` is the last look at all of them; `replaced` is the one that leaves once its successor serves, and `begun`
-    when the last replacement was decided. `mended` is when a cut-off replica was last replaced, and `newer` the id of
-    its successor: replicas with that id or a higher one were started after that.
+    when the last replacement was decided. `mended` is when a cut-off replica was last given a successor, and `newer`
+    the successor's id: replicas with that id or a higher one were started after that.
     """
 
     seen: float
@@ -120,7 +120,7 @@ class RolloutWait:
 @made_often
 @dataclass(frozen=True, slots=True)
 class Places:
-    """How many `replicas` of a pool are placed, without a change since `since` (epoch seconds).
+    """How many `replicas` of a pool are placed, as watched without a break since `since` (epoch seconds).
 
     `ended` are earlier, higher counts of the last hour and when each ended, the latest last: (epoch seconds, replicas).
     """

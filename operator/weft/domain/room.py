@@ -9,7 +9,7 @@ from dataclasses import dataclass
 class DomainRoom:
     """Room for new replicas in one NVLink domain, over all of its usable nodes.
 
-    `total` counts GPUs of all its nodes, `free` those that nobody holds, has reserved or keeps as a spare. `largest` is
+    `total` counts GPUs of all its nodes, `free` those that nobody holds, was promised or keeps as a spare. `largest` is
     the largest replica that fits, in GPUs: whole nodes of the domain, or a part of one. `slots` are (GPUs of a replica,
     how many such replicas would fit if no others came), the smallest first.
     """

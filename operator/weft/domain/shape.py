@@ -22,7 +22,7 @@ class EngineName(StrEnum):
 
 
 class Limit(StrEnum):
-    """The resource that limits a step or a replica's capacity."""
+    """What limits a step or a replica's capacity: a resource, or latency."""
 
     Compute = "Compute"
     MemoryBandwidth = "MemoryBandwidth"

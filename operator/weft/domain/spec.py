@@ -141,7 +141,7 @@ class Balancing(StrEnum):
     """How requests reach the data-parallel ranks of one replica.
 
     Internal: its first pod balances over all ranks. Hybrid: each pod balances over its own. External: each pod is one
-    rank, and the front balances. MultiPort: each rank has a port of its own.
+    rank, and takes requests itself. MultiPort: each rank has a port of its own.
     """
 
     Internal = "Internal"

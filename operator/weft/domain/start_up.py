@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 # The phases of a measured start, in order: the node sets the pod up (volumes, devices, network), pulls images, init
 # containers download; then the engine loads weights, where it reports how long, and does the rest of its start.
 PHASES = ("setup", "image", "download", "weights", "engine")
-# How many of a pool's last starts count: a cost that only one in three had once is in none of the medians.
+# How many of a pool's last starts count: what only one start in three needed is in none of the medians.
 KEPT_STARTS = 5
 LONGEST_PHASE_SECONDS = 36_000  # longer is a pod that was unready for a while
 
@@ -40,7 +40,7 @@ def usual_phases(starts: Iterable[MeasuredStart]) -> tuple[int, ...]:
 class StartUp:
     """Estimated seconds of a start: pulling the engine's `image`, loading the `weights`, the `engine`'s own work.
 
-    `measured` is the total duration of the pool's starts, None before one was measured; it then replaces the estimate.
+    `measured` is what a start of the pool takes, all phases together; it replaces the estimate, and is None before.
     `phases` are its parts, in the order of `PHASES`, empty where they are not known.
     """
 

@@ -39,7 +39,7 @@ NO_GATHERS = Gathers(0.0, 0.0)
 class Gathering(NamedTuple):
     """What all layers gather, as collectives per step and seconds per token, by kind of token.
 
-    `decode` is for tokens that decode, `earlier` for those of earlier steps of a prompt, `new` for those of this step.
+    `decode` is for decoding tokens, `earlier` for cached ones and those of earlier steps, `new` for those of this step.
     """
 
     decode: Gathers

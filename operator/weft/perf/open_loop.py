@@ -53,7 +53,7 @@ def _with_a_seat(serves: Service) -> Service:
 
 
 def _fullest(serves: Service) -> Point:
-    """The point with every seat taken, or as many as leave prompts some time: beyond, TTFT grows without bound."""
+    """The point with every seat taken, or as many as prompts leave time for: beyond, TTFT grows without bound."""
     full = serves.at_batch(float(serves.seats))
     if full.utilisation < _NEARLY_ALL:
         return full

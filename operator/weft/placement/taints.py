@@ -28,7 +28,7 @@ _NO_TAINTS: Taints = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class Tolerated:
-    """The taints of a fabric that a pool tolerates, and those of them that its wide tolerations alone match."""
+    """The taints of a fabric that a pool tolerates, and those of them that its wide tolerations match."""
 
     taints: Taints = _NO_TAINTS
     wide: Taints = _NO_TAINTS

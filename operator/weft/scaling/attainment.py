@@ -25,7 +25,7 @@ def attainment(slo: Slo, observation: PoolObservation) -> float | None:
 
 
 def is_resolved(buckets: Buckets, seconds: float) -> bool:
-    """Whether the buckets resolve a target: not if it falls inside the first bucket that holds any observation."""
+    """Whether the buckets resolve a target: not if it is inside the first bucket, and that holds any observation."""
     first = next(((bound, count) for bound, count in sorted(buckets) if bound > 0), (0.0, 0.0))
     return seconds >= first[0] or first[1] <= 0
 

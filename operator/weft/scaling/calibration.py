@@ -152,7 +152,7 @@ def watched(memory: CalibrationMemory | None, look: Look, known: tuple[Calibrate
 
 
 def settled(memory: CalibrationMemory, look: Look) -> tuple[str, ...]:
-    """The pods that have been ready since the quiet window began and still are."""
+    """The pods that were ready when the quiet window began and are ready now."""
     if memory.pods == look.ready:
         return look.ready
     ready = frozenset(look.ready)
@@ -211,7 +211,7 @@ def load_of(look: Look, usual: Workload) -> Workload:
 def learnt(memory: CalibrationMemory, look: Look, expects: Expects) -> CalibrationMemory:
     """The memory after one more measurement, from a look that `is_due`.
 
-    Nothing is learnt at a load where the model predicts no steady state, or that is sensitive to neither factor.
+    Nothing is learnt at a load where the model predicts no steady state, or whose latencies tell of neither factor.
     """
     memory = interrupted(replace(memory, last=look.now))  # the next one measures the pods that are ready by then
     if look.observation is None:

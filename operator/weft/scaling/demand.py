@@ -142,7 +142,7 @@ def _persisting(wished: Demand) -> str:
 
 
 def _spare(spec: ScalingSpec) -> str:
-    """The headroom in words, as it may explain one more replica than is offered; empty where there is none."""
+    """The headroom in words, as it may explain one replica more than the offered rate needs; empty if there is none."""
     return f", with {spec.headroom:.0%} headroom" if spec.headroom > 0.0 else ""
 
 
@@ -177,8 +177,8 @@ def declared_want(request: ScaleRequest) -> Want:
 def demand(sight: Sight) -> Demand:
     """The rate that arrives now, the forecast, and the backlog spread over the catch-up time.
 
-    The arrival rate is what was answered plus the growth of requests inside over the last minute, or as long as
-    requests stay, or the rate of the last seconds where that is higher beyond chance: a step is followed within
+    The arrival rate is what was answered plus the growth of requests inside over the last minute, or for as long
+    as requests stay, or the rate of the last seconds where that is higher beyond chance: a step is followed within
     seconds.
     """
     reading, state = sight.reading, sight.memory.forecast

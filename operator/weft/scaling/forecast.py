@@ -59,8 +59,8 @@ _MOST_MARGIN = 3.0  # logarithm: twenty times the likely rate
 _LIKELY = 0.5  # the median over time, not over requests
 _PART_BEYOND = 0.9  # quantile of a new pool's assumed errors that margins may go beyond the highest recent rate
 MOST_RATE = 1e9  # requests/s: more is a broken metric
-_MOST_GROWTH = 0.7  # logarithm: the most that one bin adds to a trend
-_SURPRISE = 4.0  # times the usual: the most that one bin contributes to the dispersion
+_MOST_GROWTH = 0.7  # logarithm: the largest surprise of a bin that counts towards a trend
+_SURPRISE = 4.0  # times the usual: the most that one bin counts as when the dispersion is learnt
 # Squared lead assumed to have proved right before anything was measured.
 _BELIEVED = 0.2
 
@@ -236,7 +236,7 @@ def _added(state: ForecastState, season: float, lead: float) -> float:
 def _proved(
     before: tuple[float, float], left: float, weight: float, error: float, change: float
 ) -> tuple[float, float]:
-    """The two sums of that regression, faded, with one more forecast added."""
+    """The two sums of the regression in `_trust`, faded, with one more forecast added."""
     return before[0] * left + weight * error * change, before[1] * left + weight * change * change
 
 

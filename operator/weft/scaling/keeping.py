@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 LEAST_KEPT_SECONDS = 900.0
 # At least so old before it is renewed along with a status that is written for another reason.
 LEAST_CARRIED_SECONDS = 60.0
-# The smallest change of a margin, a start or a quarter of an hour that counts; and by which factor errors known grow.
+# The smallest change that counts of a margin, of a start and of a quarter of an hour; and the factor by which the
+# weight of known errors has to grow or shrink.
 SMALLEST_CHANGE, SMALLEST_GROWTH = 0.05, 2.0
 # The quantile that margins are made of.
 _MOST_OF_THE_TIME = 0.95
@@ -81,7 +82,7 @@ def the_margin_is_another(known: ForecastState, state: ForecastState) -> bool:
 
 
 def more_is_known_of_errors(known: ForecastState, state: ForecastState) -> bool:
-    """Far more is known of forecast errors, or far less after a time without traffic."""
+    """Far more is known of forecast errors, or far less after a time in which no forecast was judged."""
     before, now = sum(known.errors), sum(state.errors)
     return max(before, now) >= SMALLEST_GROWTH * min(before, now)
 
@@ -95,7 +96,7 @@ def starts_take_another_time(known: ForecastState, state: ForecastState) -> bool
 
 
 def days_are_others(known: ForecastState, state: ForecastState) -> bool:
-    """A quarter of an hour of the daily pattern has changed; one not seen before counts as no change."""
+    """A quarter of an hour of the daily pattern has changed; one not seen yet counts as no growth of the rate."""
     pairs = zip(known.days, state.days, strict=True)
     return any(before != now and _is_another_day(before, now) for before, now in pairs)
 

@@ -71,7 +71,7 @@ def has_enough_traffic(observation: PoolObservation) -> bool:
 
 
 def remembered(known: tuple[LengthSample, ...], seen: PoolObservation | None, now: float) -> tuple[LengthSample, ...]:
-    """Samples of the last minutes, a minute apart, and this look, which the next look within a minute replaces."""
+    """Samples of the last minutes with this look; the next drops it if less than a minute after the one before."""
     if seen is None or not has_enough_traffic(seen):
         return known
     requests = (seen.requests_per_second or 0.0) * WINDOW_SECONDS

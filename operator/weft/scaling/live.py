@@ -101,7 +101,7 @@ def _with_longest(base: Workload, lately: tuple[LengthSample, ...]) -> Workload:
 def _rare(in_force: tuple[float, float] | None, lately: tuple[LengthSample, ...]) -> tuple[float, float] | None:
     """Rare prompts as measured, once the queueing that they cause (as squared length) has changed beyond chance.
 
-    Some minutes have none by chance: known ones stay while fewer requests show them than it took to recognise them.
+    Some minutes have none by chance: to stay, rare prompts need fewer requests that show them than to be recognised.
     """
     seen = rare_ones(apart(lately), _MOST_TELL if in_force is None else _SOME_TELL)
     if seen is None:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from weft.domain.snapshot import PodObservation
 
 # How long a replica has to underperform without a break before it is named. A prefill engine that dies makes transfers
+# fail until every decode engine has noticed, and windows of metrics hold those failures for two minutes.
 PATIENCE_SECONDS = {
     Reason.SlowerThanSiblings: 180.0,
     Reason.CutOffFromPrefill: 300.0,
@@ -156,7 +157,7 @@ def _not_well(
 
 
 def _well_since(each: Outlier, pod: PodObservation | None, now: float) -> float | None:
-    """Since when too few of its transfers fail for it to be named; None where they do not, or it reports none."""
+    """Since when too few of its transfers fail for it to be named; None where more fail, or it reports none."""
     share = failed_share(pod) if pod is not None else None
     if share is None or share >= (LEAST_UNFETCHED if each.why is Reason.CutOffFromDecode else LEAST_FAILED):
         return None

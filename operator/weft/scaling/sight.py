@@ -114,7 +114,7 @@ class Sight:
     def same_replicas(self) -> bool:
         """Whether the replicas that answer have been the same for as long as rates are measured.
 
-        Otherwise their counts lack requests that went to replicas which left, and include some that came from them.
+        Otherwise the counts lack what went to replicas that left, and what those answered.
         """
         exchanged = self.memory.exchanged
         return exchanged is None or not 0 <= self.request.now - exchanged < LOAD_WINDOW_SECONDS
@@ -222,7 +222,7 @@ def offered_rate(sight: Sight, reading: Reading) -> float:
     """Requests per second of the last minute: the front's count, or what engines answered and what piled up in them.
 
     The greater of both counts, as a front may see only part of the traffic. Neither load that moves between replicas
-    nor a backlog that shrinks changes the arrivals.
+    nor a backlog that shrinks counts as arrivals.
     """
     loads = sight.memory.loads
     at_front = _at_front(reading, loads)

@@ -166,10 +166,10 @@ def _data_sizes(request: ShapeRequest, setting: Setting, tensor: int) -> list[in
 
 
 def _decode_context_sizes(request: ShapeRequest, tensor: int, data: int = 1, expert: int = 1) -> list[int]:
-    """Sizes of decode context parallelism (DCP): divisors of the GPUs with the same KV; a half uses all or 1.
+    """Sizes of decode context parallelism (DCP): divisors of the GPUs with the same KV; a decode half uses all or 1.
 
-    Unless pinned, DCP is not combined with data-parallel ranks, which already keep fewer copies, nor with expert
-    groups, which do not change attention, so that the shape without one is equivalent.
+    A prefill half uses 1. Unless pinned, DCP is not combined with data-parallel ranks, which already keep fewer copies,
+    nor with expert groups, which do not change attention, so that the shape without one is equivalent.
     """
     pins, role = request.spec.shape, request.spec.role
     if pins.decode_context_parallel is not None:

@@ -209,7 +209,7 @@ def _chosen(request: ShapeRequest, catalog: Catalog) -> Answer:
 
 
 def _closest_first(refused: list[Refused]) -> list[Refused]:
-    """Refused shapes that lack memory first, by missing GiB per GPU; the others after them."""
+    """Refused shapes that lack memory first, the least missing GiB per GPU ahead; the others after them."""
 
     def key(each: Refused) -> tuple[bool, int]:
         lacks = each.why.reason in OF_MEMORY
