@@ -112,7 +112,7 @@ def _config(file: str) -> dict[str, Any]:
 
 
 def _not_a_number(config: dict[str, Any]) -> str | None:
-    """Return `rope_scaling.factor is nan`, which Python's JSON reader takes; a loop, as nesting may be endless."""
+    """Return `rope_scaling.factor is nan`, which Python's reader takes, or None; a loop, as nesting may be endless."""
     waiting: list[tuple[str, object]] = [("", config)]
     seen: set[int] = set()
     while waiting:

@@ -95,7 +95,7 @@ def _a_turn_later(snapshot: Snapshot, decisions: Decisions, resources: Mapping[s
 
 
 def _with_compute_domains(snapshot: Snapshot) -> Snapshot:
-    """Keep the ComputeDomains of assigned replicas and of others; labels of those that are gone go too."""
+    """Give assigned replicas their ComputeDomains and keep those of others; the rest go, with their labels on nodes."""
     reports, pools = snapshot.reports, snapshot.pools
     owners = {uid for pool in pools for uid in (pool.key.uid, pool.split_uid)} - {None}
     wanted = {

@@ -37,8 +37,8 @@ _ROOM_ABOVE, _ROOM_BELOW, _ROOM_BESIDE = 1.7, 1.3, 1.06
 class Picture:
     """Shapes as curves of throughput over interactivity, and the chosen one among them.
 
-    `front` descends in tokens per second and user. `operating` is the chosen shape at its capacity within the SLO, None
-    where nothing meets the SLO; `tpot_target` is (percentile, seconds). `engine` is a name and version.
+    `front` descends in tokens/s per user. `operating` is the chosen shape at its capacity within the SLO, None where
+    nothing meets the SLO; `tpot_target` is (percentile, seconds). `engine` is a name and version.
     """
 
     model: str
@@ -94,14 +94,14 @@ class Picture:
 
     @property
     def most_per_user(self) -> float:
-        """The end of the axis of tokens per second and user, which begins at 0."""
+        """The end of the axis of tokens/s per user, which begins at 0."""
         speeds = [point.per_user for point in self._held]
         target = 0.0 if self.tpot_target is None else 1.0 / self.tpot_target[1]
         return _ROOM_BESIDE * max(*speeds, target if target < _FARTHEST * max(speeds) else 0.0)
 
     @property
     def per_gpu_range(self) -> tuple[float, float]:
-        """Ends of the logarithmic axis of tokens per second and GPU, with room for names around its content."""
+        """Ends of the logarithmic axis of tokens/s per GPU, with room for names around its content."""
         rates = [point.per_gpu for point in self._held]
         return min(rates) / _ROOM_BELOW, max(rates) * _ROOM_ABOVE
 

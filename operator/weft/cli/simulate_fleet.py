@@ -116,7 +116,7 @@ HEADS = ("within the SLO", f"TTFT p{USUAL}", f"TPOT p{USUAL}", "GPU-hours", "/ l
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One resource under one policy, as texts for `HEADS`; `title` is only in the first row, and `all` for the sums.
+    """One resource under one policy, as texts for `HEADS`; `title` is in a resource's first row only; `all` for sums.
 
     `meets` is whether the SLO holds, None without requests.
     """

@@ -63,7 +63,7 @@ def simulation_html(report: Report) -> str:
 
 
 def whole_page(title: str, parts: Sequence[str], charts: Sequence[Chart | None], scene: Scene, style: str = "") -> str:
-    """Put parts below each other on a page; `charts` are those of all figures in order (None: marks)."""
+    """Put parts below each other on a page; the pointer reads `charts`, those of all figures in order (None: marks)."""
     body = (
         _SHAPES,
         *parts,
@@ -140,7 +140,10 @@ def _missed(figures: Figures, number: int) -> str:
 
 
 def _comparison(report: Report, rows: Sequence[tuple[Outcome, Figures]]) -> str:
-    """Return a row for each policy, with the best of each column marked: of costs, among those that meet the SLO."""
+    """Return a row for each policy, with the best of each column marked.
+
+    Costs are compared among policies that meet the SLO only, if any does.
+    """
     heads = ["within the SLO", *(f"{kind} p{each}" for kind in ("TTFT", "TPOT") for each in DRAWN)]
     heads += ["GPU-hours", *(["/ least"] if report.oracle_gpu_hours else []), "cost", "changes", "failed"]
     heads += ["unfinished"] if any(figures.unfinished for _, figures in rows) else []

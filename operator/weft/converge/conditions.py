@@ -83,7 +83,7 @@ def _why_not_ready(
 
 
 def _last_failure(pool: PoolRecord) -> Explanation | None:
-    """Why the last replica of the current revision failed, if one did."""
+    """Why a replica failed last, if that was one of the current revision; else None."""
     failure = pool.status.failure
     return failure.explanation if failure is not None and failure.revision == pool.status.revision else None
 

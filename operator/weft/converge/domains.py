@@ -1,4 +1,4 @@
-"""ComputeDomains of replicas and of splits: created before their pods, deleted after the last of them, never replaced.
+"""ComputeDomains of replicas and splits: created before their pods, deleted after the last, not replaced under them.
 
 A claim names the ComputeDomain that it was made for by UID. A new one would serve no pod that has a claim already, so
 deciding ends a replica that lost its own (`ComputeDomainDeleted`). Both pools of a split share that of a generation, so

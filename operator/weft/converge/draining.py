@@ -111,7 +111,7 @@ def ends_in_seconds(replica: Replica, fabric: Fabric, way: WayToLeave) -> float:
 def _node_left_seconds(replica: Replica, fabric: Fabric, way: WayToLeave) -> float:
     """Seconds until the first of its nodes goes, at most; infinite where none does.
 
-    A notice without a begin counts from when the replica began to leave.
+    A notice that does not say when it began counts from when the replica began to leave.
     """
     nodes, since = fabric.nodes(), max((pod.unrouted for pod in replica.pods if pod.unrouted is not None), default=None)
     found = (nodes[pod.node].notice for pod in replica.pods if pod.node is not None and pod.node in nodes)

@@ -1,9 +1,10 @@
 """Fronts of one pool: one, or one for each engine while its replicas run two engines and no router speaks to both.
 
-A router of one engine does not see replicas of another at best: `vllm-router` 0.1.17 looks at no other pod while it
-waits for one that does not answer at its port. So each front then chooses replicas of its own engine alone, as the
-front of each generation of a split does (`converge/generations.py`), and requests move over as replicas do. The first
-front keeps its name and the engine that it was made for: nothing is taken from a front that routes (ADR 0064).
+At best a router of one engine does not see replicas of another; at worst it stalls on them: `vllm-router` 0.1.17 looks
+at no other pod while it waits for one that does not answer at its port. So each front then chooses replicas of its own
+engine alone, as the front of each generation of a split does (`converge/generations.py`), and requests move over as
+replicas do. The first front keeps its name and the engine that it was made for: nothing is taken from a front that
+routes (ADR 0064).
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ class EngineFronts:
 
     @property
     def only(self) -> Mapping[str, str]:
-        """Labels of the one front that the Service may choose, where no replica answers behind others; empty: any.
+        """Labels of the one front that the Service may choose, where not all wanted ones are `serving`; empty: any.
 
         All may be chosen, too, where no front with a replica answers: routers of an earlier rendering may still.
         """
@@ -213,7 +214,10 @@ def _stand_apart(pool: PoolRecord, spec: PoolSpec, known: Sequence[Generation], 
 
 
 def _first(pool: PoolRecord, spec: PoolSpec, known: Sequence[Generation], around: ObjectsAround) -> str:
-    """The engine whose front has the name without an engine: the one it was made for, or the first without another."""
+    """The engine whose front has the name without an engine; empty where there is none.
+
+    That is the engine that it was made for; while there is no such front, the first engine that has no other one.
+    """
     there = around.mine(*_front(around))
     if there is None:
         return next((each.pair for each in known if not _is_beside(each, around)), "")

@@ -35,7 +35,8 @@ OVERDUE_SECONDS = 60.0  # a router still there so long after its grace period is
 class Generation:
     """How many replicas of one pair answer, for each half (prefill, decode).
 
-    `answering` counts all that answer, `staying` only those that have an assignment.
+    `answering` counts all that answer, `staying` only those that have an assignment. For an engine of one pool
+    (`converge/engine_fronts.py`) both have one entry, and `staying` counts assigned replicas that do not answer, too.
     """
 
     pair: str
@@ -75,7 +76,8 @@ def shown_to_a_picker(known: Sequence[Generation], desired: Sequence[int], shown
     """The one generation that an endpoint picker chooses from; `shown` is the pair that it was told last.
 
     That is the current one once each half has as many replicas that stay as are desired, or as the generation before
-    has; or if no other is a pair. Deciding lets replicas of the one before go when it sees the current one shown.
+    has; or if no other is a pair. Once shown, it stays shown while each half has a replica that stays. Deciding lets
+    replicas of the one before go when it sees the current one shown.
     """
     current, *others = known
     pairs = [each for each in others if each.is_pair]
@@ -119,7 +121,7 @@ def kept_for_their_front(
 def last_of_each(
     replicas: Sequence[Replica], outlived: Collection[str], key: Callable[[Replica], str]
 ) -> tuple[Replica, ...]:
-    """One answering replica of each of the `outlived` generations, where all that answer are to leave.
+    """The last answering replica, in this order, of each `outlived` generation where all that answer are to leave.
 
     `key` gives the generation of a replica.
     """

@@ -133,7 +133,7 @@ def _bound_since(replica: Replica) -> float | None:
 def _usual(does: str, start_up: StartUp, replica: Replica) -> int:
     """Seconds that the phase took in the last starts.
 
-    Loading includes the download where there was one, as it is timed from the beginning of the download.
+    A download that is over counts into the phase after it (pulling or loading), which is timed from before it.
     """
     setup, image, download, weights, engine = start_up.phases
     before = download if any(pod.download is not None for pod in replica.pods) else 0
@@ -143,7 +143,7 @@ def _usual(does: str, start_up: StartUp, replica: Replica) -> int:
 
 
 def _activity(replica: Replica, pool: PoolRecord, bound: float) -> Phase | None:
-    """The phase that a replica is in and since when, where that is known; `bound` is when its nodes had it.
+    """The phase that a replica is in and since when, where that is known; `bound` is as from `_bound_since`.
 
     Loading counts from the beginning of the download, where there was one: estimates have one time for both.
     """

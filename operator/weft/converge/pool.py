@@ -62,9 +62,9 @@ def converge_pool(
     """Actions that bring the pool's pods and objects to its status.
 
     First what keeps requests safe (unroute, delete), then what pods need (Services, budget, front), then the release of
-    replicas that are whole, and last new pods: the place of a replica that waits for its release may be taken.
-    `pods` may be everyone's; `objects` those of the namespace. A pool that is being deleted is left to garbage
-    collection. Words about starting replicas, and which leaving ones are done, depend on `heard`.
+    replicas that are whole, and last new pods: while a replica waits for its release, others may take its place. `pods`
+    may be everyone's; `objects` those of the namespace. A pool that is being deleted is left to garbage collection.
+    Words about starting replicas, and which leaving ones are done, depend on `heard`.
     """
     look = Look.at(pool, fabric, pods, objects, heard)
     replicas, around = look.replicas, look.around

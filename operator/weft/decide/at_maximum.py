@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 LACKS = 1.1
 # How much more another shape must serve where places are lacking, as every replica starts anew: a quarter.
 MORE = 1.25
-# Time constant of the memory of latencies: one look covers about a minute, with few requests ended or a burst begun.
+# Time constant of the memory of latencies: a look covers about a minute, in which few requests may end, or many come.
 LOOKS_SECONDS = 120.0
 # The pool meets its SLO where more than this part of the looks met all targets.
 MOST_LOOKS = 0.5
@@ -98,7 +98,7 @@ def has_outgrown_one(turn: Turn) -> bool:
 
 
 def what_came(turn: Turn, now: float) -> tuple[tuple[float, float], ...]:
-    """(Epoch seconds, requests per second) of the last hour, this look included.
+    """(Epoch seconds, requests per second) of the last hour, or of `scaleDownDelay` if longer, this look included.
 
     Only the highest rate matters, so earlier ones that a later one reaches are dropped.
     """

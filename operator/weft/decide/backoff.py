@@ -29,7 +29,7 @@ def failure_of(turn: Turn, now: float) -> Failure | None:
 
 
 def failed_again(before: Failure | None, losses: Sequence[Loss], revision: str, now: float) -> Failure | None:
-    """The record after a pass in which `losses` failed; replicas that were placed together count as one failure."""
+    """The record after `losses` among replicas of `revision`; those that were placed together count as one failure."""
     if not losses:
         return before
     count = 1

@@ -119,7 +119,7 @@ class _Claimant:
         return float(self.behind.want * self.behind.planned.plan.shape.gpus)
 
     def advance(self) -> bool:
-        """Take a replica for the half that is behind, or the first of both halves together; whether more are wanted."""
+        """Take a replica for the half that is behind, or the first of both halves; whether it wants another turn."""
         absent = [claim for claim in self.claims if claim.have == 0 < claim.want]
         together = absent or [self.behind]
         if (refused := self.accounts.short([claim.planned for claim in together])) is not None:

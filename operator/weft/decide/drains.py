@@ -35,7 +35,7 @@ def displacement(replica: AssignedReplica, fabric: Fabric, *, waits_for_a_node: 
 def is_urgent(replica: AssignedReplica, fabric: Fabric, drain_seconds: float, now: float) -> bool:
     """Whether one of its nodes goes before a successor could serve, or so soon that requests need the time to finish.
 
-    A notice without a begin counts with its full length.
+    A notice that does not say when it began counts with its full length.
     """
     enough = max(drain_seconds, NO_START_SECONDS)
     return any(notice.left(now) <= enough for notice in _notices(replica, fabric))
@@ -44,14 +44,14 @@ def is_urgent(replica: AssignedReplica, fabric: Fabric, drain_seconds: float, no
 def serves_seconds(replica: AssignedReplica, fabric: Fabric, needed_seconds: float, now: float) -> float:
     """Seconds for which a replica may still take requests that need `needed_seconds` to finish.
 
-    0 where a notice on one of its nodes has no begin: the time may be over already.
+    0 where no node has a notice, or a notice does not say when it began: the time may be over already.
     """
     left = (0.0 if each.began is None else each.left(now) for each in _notices(replica, fabric))
     return max(0.0, min(left, default=0.0) - needed_seconds)
 
 
 def noticed_at(replicas: Iterable[AssignedReplica], fabric: Fabric) -> float:
-    """Epoch seconds of the earliest known notice on a node of these replicas; infinite where none has a begin."""
+    """Epoch seconds of the earliest known notice on a node of these replicas; infinite where none is dated."""
     notices = (each for replica in replicas for each in _notices(replica, fabric))
     return min((each.began for each in notices if each.began is not None), default=inf)
 

@@ -154,8 +154,8 @@ def new_shapes_fit(turns: Iterable[Turn], free: FreeMap, more: Sequence[Hold] = 
 def _as_many_as_serve_now(turn: Turn) -> int:
     """Replicas of the new shape that serve what serves now, at least 1 and at most the desired count.
 
-    Back in a shape that was too small, it is a quarter more than that, than is wanted and than the last hour needed, as
-    far as the spec allows: with fewer the shape would soon be left again.
+    Back in a shape that was too small, it is a quarter more than the most of what serves now, what is wanted and
+    what the last hour needed, as far as the spec allows. With fewer the shape would soon be left again.
     """
     before, now = turn.planned.pool.status.plan, turn.planned.plan.prediction.capacity
     if before is None or now <= 0:
@@ -222,7 +222,7 @@ def _all(turn: Turn) -> Growth:
 def _parts_placed(growths: Sequence[Growth], whole: Sequence[float], free: FreeMap) -> list[float]:
     """The part (0 to 1) of what each growth misses that has a place beside the others.
 
-    The whole is all missing replicas, or as many as serve `whole` requests/s where that is more than are allowed.
+    The whole is all missing replicas, or as many as serve `whole` requests/s where those are more.
     """
     with free.supposing():
         placed = place_in_turn(growths, free)

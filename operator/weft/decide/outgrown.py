@@ -155,7 +155,10 @@ _MAY_CHANGE = (
 
 
 def _has_outgrown(turn: Turn, start: Start, soon: list[Hold]) -> bool:
-    """Whether it has been short for longer than a peak or a fault lasts, and places it had or gets soon are too few."""
+    """Whether it has been short for longer than a peak or a fault lasts, and places it had or gets soon are too few.
+
+    For a pool that is too small at its maximum the former is enough.
+    """
     since, most = turn.memory.short, turn.planned.pool.status.placed_replicas
     if since is None or start.now - since < _patience_seconds(turn, start.free, start.now):
         return False

@@ -127,7 +127,7 @@ def outlier_that_goes(turn: Turn, present: Sequence[Departure]) -> Outlier | Non
 
 
 def because_it_does_worse(departure: Departure, outlier: Outlier) -> Departure:
-    """The departure with the outlier's reason to leave, once another serves in its place; unless it has a reason."""
+    """The departure, which leaves once another serves in its place, with the outlier's reason unless it has one."""
     if departure.displaced is not None:
         return departure
     return replace(departure, displaced=Explanation(outlier.why, f"it {_SAID[outlier.why]}"))

@@ -116,9 +116,9 @@ def victims_for(
 
 
 def _for_one(course: Course, candidates: Sequence[Victim], before: Sequence[Victim], free: FreeMap) -> list[Victim]:
-    """The fewest replicas in one NVLink domain whose places make one for the pool, of the lowest pools that can.
+    """Replicas in one NVLink domain whose places make one for the pool, all needed, of the lowest pools that can.
 
-    Those in `before` are leaving already.
+    Their companions in the other half of a split are among them. Those in `before` are leaving already.
     """
     by_domain: dict[int, list[Victim]] = {}
     for victim in candidates:

@@ -86,7 +86,10 @@ def _too_many(replicas: Sequence[Departure], most: int, least_serving: int, free
 
 
 def a_part_holds_it(replicas: Sequence[Departure], desired: int, limits: Limits) -> bool:
-    """Whether, without surge, all replicas serve, a part of one or more is spare, and less than one is missing."""
+    """Whether a rollout that lets none go is stuck on parts of a replica.
+
+    That is: it has no surge, all replicas serve, some share is spare, and less than one is missing, so that none comes.
+    """
     count = _shares(replicas)
     spare = count - desired + limits.unavailable
     return limits.surge == 0 and count == serving(replicas) and spare > ROUNDING and desired - count < 1 - ROUNDING
@@ -113,10 +116,10 @@ def _goes_at_once(each: Departure) -> bool:
 
 
 def keep_the_last(replicas: Sequence[Departure], enough: int, noticed: float) -> list[Departure]:
-    """The replicas; where all are on nodes that go away, so many of them marked to last that `enough` serve.
+    """The replicas; where all were on nodes that go away, as many are marked to last as it takes for `enough` to serve.
 
-    Those that can serve longest last. `noticed` (epoch seconds) is when the first of these nodes was known to go: a
-    replica from before that which surely serves takes over at once, and none has to last.
+    Replicas that came since count too, and those that can serve longest last. `noticed` (epoch seconds) is when the
+    first of these nodes was known to go: an older replica that surely serves takes over at once, and none has to last.
     """
     able = [each for each in replicas if each.urgent and each.ready and not each.alone and each.serves_seconds > 0]
     if not able or any(_serves(each) and each.assignment.since < noticed for each in replicas):

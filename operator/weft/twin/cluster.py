@@ -77,7 +77,7 @@ class SimulatedCluster:
         self._start_of, self._seed, self._listener = start_of, seed, listener
         self._due: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
         self._order, self._uids = count(), count(1)
-        self._images: dict[tuple[str, str], float] = {}  # (node, image): second at which the image is pulled
+        self._images: dict[tuple[str, str], float] = {}  # (node, image): second at which its pull ends
         self._down: dict[str, float] = {}  # failed machines, with the second of the failure
         self._seen: tuple[tuple[NodeRecord, ...], tuple[PodRecord, ...]] | None = None
         self._engines: dict[str, tuple[str, ...]] = {}
