@@ -97,7 +97,7 @@ class Search:
         """The part (0 to 1) of what is wanted that these shapes would serve; for a split, of the half further behind.
 
         0 where the pools cannot have these shapes, or less would be served during the change than now. Peers, each of
-        which takes time to look at, are only considered where the part without them exceeds `most`.
+        which takes time to look at, are only considered where the part without them exceeds `most` (else 0).
         """
         tried = self._planned_in(shapes, "")
         if tried is None:

@@ -35,7 +35,10 @@ def handed_over(planned: Planned, fabric: Fabric, queueing: Queueing | None) -> 
 
 
 def _nameless(accelerator: str) -> Explanation:
-    """Why no replica is handed over if no label names its accelerator: nothing would keep pods off nodes with others."""
+    """Why a replica is not handed over where no node label names its accelerator.
+
+    Nothing would keep its pods off nodes with another one.
+    """
     fix = f"kubectl label node NAME {PRODUCT_LABELS[0]}={accelerator}"
     message = f"no node label names {accelerator}, by which another scheduler could choose its nodes: run {fix}"
     return Explanation(Reason.AcceleratorUnknown, message)

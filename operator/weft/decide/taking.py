@@ -24,7 +24,8 @@ LOOKED_AT = 3  # pools that lack something and are looked at in one pass, so tha
 def may_take(needed: Sequence[Course], first: Course, waited_since: float) -> bool:
     """Whether the pools `needed` may take from lower pools what the `first` to lack it needs.
 
-    One that waited at `waited_since` or later needs it as long as it wants it, or it would change with its traffic.
+    One that waited at `waited_since` or later needs it as long as it wants it: else its need would come and go with its
+    traffic.
     """
     return _preempt(needed) and (_has_waited(first, waited_since) or _is_in_need(first))
 

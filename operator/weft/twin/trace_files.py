@@ -315,7 +315,7 @@ def _request(number: int, line: str) -> Row:
 
 
 def _whole(value: object) -> int:
-    """Read a whole number, even one that is a float in the file; a gap (None) counts as 0. Raises `TypeError` else."""
+    """Read a whole number, even one that is a float in the file; a gap (None) counts as 0. Raises for all else."""
     if value is None:
         return 0
     if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value):

@@ -82,7 +82,10 @@ def arrivals(profile: Profile, start: float, end: float, random: Random) -> list
 
 
 def all_arrivals(profile: Profile, seconds: float, random: np.random.Generator) -> NDArray[np.float64]:
-    """Draw all arrival times before `seconds` at once: a Poisson number of them, placed by the integral of the rate."""
+    """Draw all arrival times from the first corner to the last one, before `seconds`, at once.
+
+    A Poisson number of them is placed by the integral of the rate.
+    """
     moments, rates = (np.array(column) for column in zip(*profile.corners, strict=True))
     grown = _grown(profile)
     marks = np.sort(random.uniform(0.0, grown[-1], random.poisson(grown[-1])))
