@@ -92,6 +92,7 @@ def test_a_nim_is_driven_or_refused_by_its_name_and_tag(image: str, *, driven: b
         "registry.example/nim/vllm-openai:v0.31.0",
         "registry.example/tritonserver-tools/vllm:v0.31.0",
         "registry.example/vllm-for-tritonserver:v0.31.0",
+        "nvcr.io/nvidia/vllm:26.07-py3",  # what Triton's image for vLLM is built on, without Triton
     ],
 )
 def test_any_other_image_is_started_as_it_ever_was(image: str) -> None:
@@ -106,10 +107,11 @@ def test_any_other_image_is_started_as_it_ever_was(image: str) -> None:
         (OF_ONE_MODEL, "vllm-model-free-nim) by a tag from 2.0.10 to 2.x; this one is a NIM, which keeps its own"),
         (replace(OF_ONE_MODEL, image=f"mirror.example/{OF_ONE_MODEL.image}"), "this one is a NIM"),
         (TRITON, "name an image of vLLM or a NIM for any model (vllm-model-free-nim)"),
+        (TRITON, "Triton, which stays ready after its engine has died, and tells neither requests inside nor KV use"),
         (replace(TRITON, image="mirror.example/tritonserver-pb:25.10"), "this one is Triton"),
         (replace(TRITON, name=EngineName.SGLang, version="0.5.23"), "name an image of SGLang or a NIM for any model"),
     ],
-    ids=["nim", "nim-mirrored", "triton", "triton-branch", "triton-sglang"],
+    ids=["nim", "nim-mirrored", "triton", "triton-why", "triton-branch", "triton-sglang"],
 )
 def test_servers_with_a_shape_of_their_own_are_refused_for_every_engine(release: EngineRelease, words: str) -> None:
     with pytest.raises(Invalid) as refused:

@@ -235,7 +235,7 @@ def test_loading_large_weights_may_take_longer() -> None:
             "router.apiKeySecretRef",
         ),
         (spec(), planned(release=NIM), Reason.FeatureUnsupported, "one with trtllm-serve, not a NIM, which keeps"),
-        (spec(), planned(release=TRITON), Reason.FeatureUnsupported, "one with trtllm-serve, not Triton, which keeps"),
+        (spec(), planned(release=TRITON), Reason.FeatureUnsupported, "one with trtllm-serve, not Triton, which stays"),
         (spec(kv=KVSpec(Precision.NVFP4)), planned(), Reason.FeatureUnsupported, "use BF16 or FP8"),
         (spec(Role.Decode, kv=KVSpec(connector="Mooncake")), planned(), Reason.FeatureUnsupported, "use NIXL"),
         (

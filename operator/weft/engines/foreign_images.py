@@ -1,4 +1,4 @@
-"""Images whose entry point is another server, as far as their names tell (ADR 0048, ADR 0061)."""
+"""Images whose entry point is another server, as far as their names tell (ADR 0048, ADR 0061, ADR 0098)."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from weft.domain.shape import EngineRelease
 
 _TRITON = "tritonserver"
-# What such an image is, and why it could not follow the plan of a pool.
+# What such an image is, and why no pool can be in it.
 _A_NIM = ("a NIM", "which keeps its own choice of backend and shape")
-_A_TRITON = ("Triton", "which keeps the shape that its model repository was built for")
+_A_TRITON = ("Triton", "which stays ready after its engine has died, and tells neither requests inside nor KV use")
 
 
 def foreign_server(image: str) -> tuple[str, str] | None:
