@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from weft.engines.launch import ContainerLaunch
 
 MODEL_FREE = "nvcr.io/nim/nvidia/vllm-model-free-nim"
-OF_ONE_MODEL = EngineRelease(EngineName.VLLM, "0.31.0", "nvcr.io/nim/meta/llama-3.1-8b-instruct:2.1.5")
+OLD = EngineRelease(EngineName.VLLM, "0.31.0", "nvcr.io/nim/meta/llama-3.1-8b-instruct:1.8.6")
 TRITON = EngineRelease(EngineName.VLLM, "0.31.0", "nvcr.io/nvidia/tritonserver:25.10-vllm-python-py3")
 _HUB = SourceKind.HuggingFace
 
@@ -68,8 +68,11 @@ def named(image: str, engine: EngineName = EngineName.VLLM) -> EngineRelease:
         (f"{MODEL_FREE}@sha256:{64 * 'a'}", False),
         (MODEL_FREE, False),
         ("nvcr.io/nim/nvidia/sglang-model-free-nim:2.1.6", False),  # another engine than the plan's
-        (OF_ONE_MODEL.image, False),
+        ("nvcr.io/nim/nvidia/model-free-nim:2.1.5", False),  # of which engine?
         ("nvcr.io/nim/meta/llama-3.1-8b-instruct:1.8.6", False),
+        ("nvcr.io/nim/meta/llama-3.1-8b-instruct:2.0.9", False),
+        ("nvcr.io/nim/meta/llama-3.1-8b-instruct:3.0.0", False),
+        ("nvcr.io/nim/meta/llama-3.1-8b-instruct:latest", False),
     ],
 )
 def test_a_nim_is_driven_or_refused_by_its_name_and_tag(image: str, *, driven: bool) -> None:
@@ -104,8 +107,8 @@ def test_any_other_image_is_started_as_it_ever_was(image: str) -> None:
 @pytest.mark.parametrize(
     ("release", "words"),
     [
-        (OF_ONE_MODEL, "vllm-model-free-nim) by a tag from 2.0.10 to 2.x; this one is a NIM, which keeps its own"),
-        (replace(OF_ONE_MODEL, image=f"mirror.example/{OF_ONE_MODEL.image}"), "this one is a NIM"),
+        (OLD, "vllm-model-free-nim) or for one, by a tag from 2.0.10 to 2.x; this one is a NIM, which keeps its own"),
+        (replace(OLD, image=f"mirror.example/{OLD.image}"), "this one is a NIM"),
         (TRITON, "name an image of vLLM or a NIM for any model (vllm-model-free-nim)"),
         (TRITON, "Triton, which stays ready after its engine has died, and tells neither requests inside nor KV use"),
         (replace(TRITON, image="mirror.example/tritonserver-pb:25.10"), "this one is Triton"),
@@ -257,12 +260,14 @@ def test_what_cannot_be_in_a_nim_is_refused_with_what_can(parts: dict[str, Any],
         ({"version": None}, "engine.image without engine.version is not supported in a NIM: say which release"),
         ({"distributed": "Ray"}, "engine.distributed Ray"),
         ({"env": (("NIM_MODEL_PROFILE", "x"),)}, "engine.env may not set NIM_MODEL_PROFILE: use spec.shape"),
+        ({"env": (("NIM_TAGS_SELECTOR", "tp=2"),)}, "engine.env may not set NIM_TAGS_SELECTOR: use spec.shape"),
+        ({"env": (("NIM_SPECDEC_ENABLE", "1"),)}, "use spec.engine.speculative"),
         ({"env": (("NIM_PASSTHROUGH_ARGS", "-x"),)}, "use spec.engine.args"),
         ({"env": (("NIM_SERVER_PORT", "9000"),)}, "Weft sets it"),
         ({"args": ("--tensor-parallel-size", "2")}, "spec.shape.tensorParallel"),
         ({"args": ("--port", "9000")}, "--port"),
     ],
-    ids=["version", "ray", "profile", "passthrough", "port", "tensor", "listens"],
+    ids=["version", "ray", "profile", "tags", "drafting", "passthrough", "port", "tensor", "listens"],
 )
 def test_what_contradicts_the_plan_is_refused_with_the_field_to_use(engine: dict[str, Any], words: str) -> None:
     usual = EngineSpec(name=NIM_VLLM.name, version=NIM_VLLM.version, image=NIM_VLLM.image)

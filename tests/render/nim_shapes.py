@@ -1,4 +1,4 @@
-"""Pools in NVIDIA's NIM for any model, by the name of their golden file."""
+"""Pools in NVIDIA's NIM, for any model and for one, by the name of their golden file."""
 
 from __future__ import annotations
 
@@ -8,12 +8,18 @@ from tests.render.pools import LLAMA, plan, pool, shape, spec
 from weft.domain.hardware import Precision
 from weft.domain.shape import EngineName, EngineRelease, Plan
 from weft.domain.spec import EngineSpec, KVSpec, ModelSource, ModelSpec, PodSpec, PoolSpec, RolloutSpec, SourceKind
+from weft.engines.nim_profiles import PROFILE
 
 NIM_VLLM = EngineRelease(EngineName.VLLM, "0.31.0", "nvcr.io/nim/nvidia/vllm-model-free-nim:2.1.5")
 NIM_SGLANG = EngineRelease(EngineName.SGLang, "0.5.21", "nvcr.io/nim/nvidia/sglang-model-free-nim:2.1.5")
+ONE_VLLM = EngineRelease(EngineName.VLLM, "0.31.0", "nvcr.io/nim/meta/llama-3.3-70b-instruct:2.1.5")
+ONE_SGLANG = EngineRelease(EngineName.SGLang, "0.5.21", "nvcr.io/nim/deepseek-ai/deepseek-v4-flash-0731:2.1.5")
+FP8_TP2 = "vllm-fp8-tp2-pp1-41.0"
+B200_TP8 = "sglang-nvidia-b200-nvfp4-tp8-pp1-latency-90.0"
 WRITES = PodSpec(image_pull_secrets=("ngc",), relaxations=("WritableRoot",), permitted=("WritableRoot",))
 _70B = "meta-llama/Llama-3.3-70B-Instruct"
 _KEPT = ModelSource(SourceKind.HuggingFace, _70B, revision="6f6073b", token_secret=("hub", "token"), cache="models")
+_CACHED = ModelSource(SourceKind.HuggingFace, _70B, token_secret=("hub", "token"), cache="models")
 _PVC = ModelSource(SourceKind.PVC, "weights", "llama/8b")
 
 
@@ -21,6 +27,13 @@ def in_a_nim(release: EngineRelease = NIM_VLLM, engine: EngineSpec | None = None
     """A spec that names the image and says which release of the engine it has."""
     named = engine or EngineSpec(name=release.name, version=release.version, image=release.image)
     return spec(engine=named, **{"pod": WRITES, **parts})
+
+
+def by_profile(profile: str | None, release: EngineRelease = ONE_VLLM, **parts: Any) -> PoolSpec:  # noqa: ANN401 - fields of PoolSpec
+    """A spec with a NIM of one model, whose profile it names unless `profile` is None."""
+    env = ((PROFILE, profile),) if profile is not None else ()
+    engine = EngineSpec(release.name, release.version, release.image, env=env)
+    return in_a_nim(release, engine, **{"model": ModelSpec(_70B), **parts})
 
 
 def planned(release: EngineRelease = NIM_VLLM, tensor: int = 1, **rest: Any) -> Plan:  # noqa: ANN401 - fields of Shape
@@ -45,4 +58,14 @@ NIM_SHAPES = {
     ),
     "nim-vllm-claim": pool(in_a_nim(model=ModelSpec(LLAMA, source=_PVC)), planned(), ("node-a",)),
     "nim-sglang": pool(in_a_nim(NIM_SGLANG), planned(NIM_SGLANG), ("node-a",)),
+    "nim-of-one-model": pool(
+        by_profile(FP8_TP2, model=ModelSpec(_70B, source=_CACHED)),
+        planned(ONE_VLLM, tensor=2, precision=Precision.FP8),
+        ("node-a",),
+    ),
+    "nim-of-one-model-sglang": pool(
+        by_profile(B200_TP8, ONE_SGLANG, model=ModelSpec("deepseek-ai/DeepSeek-V4-Flash")),
+        planned(ONE_SGLANG, tensor=8, precision=Precision.NVFP4, accelerator="B200", expert_parallel=8),
+        ("node-a",),
+    ),
 }

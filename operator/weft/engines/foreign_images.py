@@ -33,7 +33,8 @@ def refuse_foreign_image(release: EngineRelease) -> None:
         return
     what, why = found
     named = "vLLM" if release.name is EngineName.VLLM else release.name.value
-    either = f"a NIM for any model ({release.name.value.lower()}-{MODEL_FREE}) by a tag from {dotted(OLDEST)} to 2.x"
+    any_model = f"for any model ({release.name.value.lower()}-{MODEL_FREE}) or for one"
+    either = f"a NIM {any_model}, by a tag from {dotted(OLDEST)} to 2.x"
     raise Invalid(
         Reason.FeatureUnsupported,
         f"engine.image {release.image} is not supported on {named}: leave it out, or name an image of {named} or "

@@ -1,11 +1,12 @@
-"""NVIDIA NIM for LLMs 2, of which Weft supports the model-free images: a proxy before vLLM or SGLang.
+"""NVIDIA NIM for LLMs 2: a proxy before vLLM or SGLang, for any model or for one whose profile the user names.
 
-From the documentation of 2.0.0 to 2.1.6 (ADR 0061): arguments of `nim-serve` go to the engine and override NIM's
-choices; the proxy serves `/v1/health/ready` and `/v1/metrics`, and answers 404 on the engines' own paths.
+From the documentation of 2.0.0 to 2.1.6 (ADR 0061, ADR 0099): arguments of `nim-serve` go to the engine and override
+NIM's choices; the proxy serves `/v1/health/ready` and `/v1/metrics`, and answers 404 on the engines' own paths.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -13,17 +14,19 @@ from weft.catalog import load
 from weft.domain.errors import Invalid
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.relaxations import RUNS_AS_ROOT, WRITES_ROOT
-from weft.domain.shape import EngineName
+from weft.domain.shape import EngineName, EngineRelease
 from weft.domain.spec import Balancing, RouterKind, SourceKind
 from weft.engines.launch import ContainerLaunch, EnvValue, HttpProbe, ModelMount, MountKind, NamedPort
+from weft.engines.nim_profiles import PROFILE, profile_conflict
 from weft.engines.sizing import MARGIN_SECONDS, PROBE_SECONDS, UNROUTING_SECONDS, startup_seconds
 from weft.engines.versions import parse_version
 from weft.engines.weights import model_location, model_mount
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
-    from weft.domain.shape import EngineRelease, Shape
+    from weft.domain.shape import Shape
+    from weft.domain.spec import Pairs
     from weft.engines.launch import LaunchRequest
     from weft.engines.versions import Version
 
@@ -40,6 +43,17 @@ _SIZES = {
     EngineName.VLLM: ("--tensor-parallel-size", "--pipeline-parallel-size"),
     EngineName.SGLang: ("--tp-size", "--pp-size"),
 }
+_ONE_RANK = {  # what the configuration of a profile may set, where the plan has one
+    EngineName.VLLM: ("--data-parallel-size", "1"),
+    EngineName.SGLang: ("--dp-size", "1"),
+}
+_ONE_EXPERT_GROUP = {EngineName.VLLM: ("--no-enable-expert-parallel",), EngineName.SGLang: ("--ep-size", "1")}
+_PRODUCTION_BRANCH = re.compile(r"-pb\d")
+_NGC_KEYS = frozenset({"NGC_API_KEY", "NGC_CLI_API_KEY"})
+_KEYLESS = (
+    "use an image without -pb in its name and tag; NGC_API_KEY in engine.env does as well, where all who read the "
+    "resource read it"
+)
 _INSTEAD = {
     "NIM_SERVER_PORT": "Weft sets it",
     "NIM_HEALTH_PORT": "Weft sets it",
@@ -47,14 +61,21 @@ _INSTEAD = {
     "NIM_CACHE_PATH": "use spec.model.source.huggingFace.cacheClaimName",
     "NIM_SERVED_MODEL_NAME": "use spec.model.servedNames",
     "NIM_MAX_MODEL_LEN": "use spec.model.maxModelLen",
-    "NIM_MODEL_PROFILE": "use spec.shape",
+    PROFILE: "use spec.shape",
+    "NIM_TAGS_SELECTOR": "use spec.shape",
     "NIM_TENSOR_PARALLEL_SIZE": "use spec.shape.tensorParallel",
     "NIM_PIPELINE_PARALLEL_SIZE": "use spec.shape.pipelineParallel",
     "NIM_NUM_COMPUTE_NODES": "use spec.shape",
     "NIM_PASSTHROUGH_ARGS": "use spec.engine.args, where they can be checked",
     "NIM_SPECDEC_ARGS": "use spec.engine.speculative",
+    "NIM_SPECDEC_ENABLE": "use spec.engine.speculative",
+    "NIM_DRAFT_MODEL_PATH": "use spec.engine.speculative",
     "NIM_PEFT_SOURCE": "adapters are not supported in a NIM",
     "NIM_SSL_MODE": "probes and metrics speak plain HTTP inside the cluster",
+}
+_INSTEAD_FOR_ONE = {name: instead for name, instead in _INSTEAD.items() if name != PROFILE} | {
+    "NIM_MODEL_PATH": "its profile decides which weights it has",
+    "NIM_TAGS_SELECTOR": f"name one profile in {PROFILE}",
 }
 
 
@@ -74,16 +95,24 @@ def is_nim(image: str) -> bool:
 
 
 def is_driven(release: EngineRelease) -> bool:
-    """Whether it is a NIM that Weft can make follow a plan: model-free, of this engine and of a known release."""
-    name, tag = name_and_tag(release.image)
-    if not name.startswith(f"{release.name.value.lower()}-{MODEL_FREE}") or not tag[:1].isdigit():
-        return False
-    return OLDEST <= parse_version(tag) < _TOO_NEW
+    """Whether Weft can make it follow a plan: a NIM of known release, for any model by this engine, or for one."""
+    return _is_known(release) and (_is_model_free(release) or is_of_one_model(release))
+
+
+def is_of_one_model(release: EngineRelease) -> bool:
+    """Whether it is a NIM of known release for one model, told by its folder, that is run as vLLM or SGLang."""
+    named = _FOLDER in f"/{release.image}" and MODEL_FREE not in name_and_tag(release.image)[0]
+    return named and release.name in _SIZES and _is_known(release)
 
 
 def as_the_engine_sees_it(request: LaunchRequest) -> LaunchRequest:
-    """The request as the engine inside the NIM sees it: NIM downloads the model and gives the engine a folder."""
+    """The request as the engine inside the NIM sees it: NIM downloads the model and gives the engine a folder.
+
+    Weights of a profile are stored in its precision, so that the engine has nothing to make of them.
+    """
     model = request.spec.model
+    if is_of_one_model(request.plan.engine):
+        request = replace(request, checkpoint=request.plan.shape.precision)
     if model.source is None:
         return request
     source = replace(model.source, revision=None, cache=None)
@@ -100,7 +129,7 @@ def nim_launch(request: LaunchRequest, engine: Engine, port: int) -> ContainerLa
     failures = startup_seconds(request.weight_bytes) // PROBE_SECONDS
     return ContainerLaunch(
         command=(),
-        args=("nim-serve", *_sizes_of_one(request.plan.shape), *engine.flags, *request.spec.engine.args),
+        args=("nim-serve", *_sizes_of_one(request), *engine.flags, *request.spec.engine.args),
         env=(*engine.env, *_variables(request, port)),
         ports=(NamedPort("http", port),),
         pre_stop_seconds=drain_seconds,
@@ -114,8 +143,11 @@ def nim_launch(request: LaunchRequest, engine: Engine, port: int) -> ContainerLa
     )
 
 
-def nim_shape_conflict(image: str | None, shape: Shape) -> Explanation | None:
-    """Why a replica cannot run in a NIM, or None: over several pods NIM uses its own Ray, and it is made for CUDA."""
+def nim_shape_conflict(image: str | None, env: Pairs, shape: Shape) -> Explanation | None:
+    """Why a replica cannot run in a NIM, or None.
+
+    Over several pods NIM uses its own Ray, it is made for CUDA, and one of one model has the sizes of its profile.
+    """
     if image is None or not is_nim(image):
         return None
     if shape.pods > 1:
@@ -124,20 +156,32 @@ def nim_shape_conflict(image: str | None, shape: Shape) -> Explanation | None:
     if load().accelerator(shape.accelerator).vendor != "nvidia":
         message = f"a NIM ({image}) runs on GPUs of NVIDIA, not on {shape.accelerator}; allowed: another engine.image"
         return Explanation(Reason.EngineUnsupported, message)
+    if is_of_one_model(EngineRelease(shape.engine, "", image)):
+        return profile_conflict(dict(env).get(PROFILE), shape)
     return None
+
+
+def _is_known(release: EngineRelease) -> bool:
+    tag = name_and_tag(release.image)[1]
+    return tag[:1].isdigit() and OLDEST <= parse_version(tag) < _TOO_NEW
+
+
+def _is_model_free(release: EngineRelease) -> bool:
+    return name_and_tag(release.image)[0].startswith(f"{release.name.value.lower()}-{MODEL_FREE}")
 
 
 def _refuse_what_a_nim_cannot(request: LaunchRequest) -> None:
     """Raise `Invalid` for the first field that a NIM does not support, with what is allowed."""
-    unfit = nim_shape_conflict(request.plan.engine.image, request.plan.shape)
+    unfit = nim_shape_conflict(request.plan.engine.image, request.spec.engine.env, request.plan.shape)
     if unfit is not None:
         raise Invalid(unfit.reason, unfit.message)
     for wrong, field, allowed in (*_model_claims(request), *_pool_claims(request), *_pod_claims(request)):
         if wrong:
             raise Invalid(Reason.FeatureUnsupported, f"{field} is not supported in a NIM: {allowed}")
-    taken = next((name for name, _ in request.spec.engine.env if name in _INSTEAD), None)
+    instead: Mapping[str, str] = _INSTEAD_FOR_ONE if is_of_one_model(request.plan.engine) else _INSTEAD
+    taken = next((name for name, _ in request.spec.engine.env if name in instead), None)
     if taken is not None:
-        raise Invalid(Reason.ArgumentConflict, f"engine.env may not set {taken}: {_INSTEAD[taken]}")
+        raise Invalid(Reason.ArgumentConflict, f"engine.env may not set {taken}: {instead[taken]}")
 
 
 def _model_claims(request: LaunchRequest) -> Iterator[tuple[bool, str, str]]:
@@ -147,6 +191,30 @@ def _model_claims(request: LaunchRequest) -> Iterator[tuple[bool, str, str]]:
     warm = model.source is not None and model.source.warm_up
     yield warm, "model.source.huggingFace.warmUp", "remove it, as it downloads itself; cacheClaimName keeps that"
     yield bool(model.adapters), "model.adapters", "remove it, or use an image of the engine itself"
+    if is_of_one_model(request.plan.engine):
+        yield from _weights_claims(request)
+    yield _needs_a_key(request), "a production branch that downloads, without a key of NGC,", _KEYLESS
+
+
+def _weights_claims(request: LaunchRequest) -> Iterator[tuple[bool, str, str]]:
+    """Refuse weights of the user's where the profile decides which are served; a token and a claim may be named."""
+    model = request.spec.model
+    if model.source is None:
+        return
+    kind, instead = model.source.kind, "remove it, as the profile decides which weights a NIM of one model has"
+    mounted = kind in {SourceKind.PVC, SourceKind.Image}
+    yield mounted, f"model.source.{kind.value.lower()}", f"{instead}; huggingFace.cacheClaimName keeps them"
+    elsewhere = model.source.location not in {"", model.model_id}
+    yield elsewhere, "model.source.huggingFace.repository", instead
+    yield model.source.revision is not None, "model.source.huggingFace.revision", instead
+
+
+def _needs_a_key(request: LaunchRequest) -> bool:
+    """Whether it is a production branch that downloads and has no key: it would not start (pages of 2.1.5-pb7)."""
+    source, release = request.spec.model.source, request.plan.engine
+    downloads = source is None or source.kind is SourceKind.HuggingFace
+    branch = _PRODUCTION_BRANCH.search(":".join(name_and_tag(release.image))) is not None
+    return branch and downloads and _NGC_KEYS.isdisjoint(dict(request.spec.engine.env))
 
 
 def _pool_claims(request: LaunchRequest) -> Iterator[tuple[bool, str, str]]:
@@ -169,19 +237,25 @@ def _pod_claims(request: LaunchRequest) -> Iterator[tuple[bool, str, str]]:
     yield RUNS_AS_ROOT in relaxations, f"pod.relaxations {RUNS_AS_ROOT}", "remove it, as it runs as its own user"
 
 
-def _sizes_of_one(shape: Shape) -> tuple[str, ...]:
-    """Sizes of 1, which engines default to, but NIM would take from a profile chosen by the GPUs it sees."""
+def _sizes_of_one(request: LaunchRequest) -> tuple[str, ...]:
+    """Sizes of 1, which engines default to, but NIM would take from a profile, or from what comes with one."""
+    shape = request.plan.shape
     tensor, stages = _SIZES[shape.engine]
     group = shape.tensor_parallel * (shape.data_parallel if shape.engine is EngineName.SGLang else 1)
+    of_one_model = is_of_one_model(request.plan.engine)
     return (
         *((tensor, "1") if group == 1 else ()),
         *((stages, "1") if shape.pipeline_parallel == 1 else ()),
+        *(_ONE_RANK[shape.engine] if of_one_model else ()),
+        *(_ONE_EXPERT_GROUP[shape.engine] if of_one_model and shape.expert_parallel == 1 else ()),
     )
 
 
 def _variables(request: LaunchRequest, port: int) -> tuple[EnvValue, ...]:
     """Variables of the proxy; health is served on the port of requests, whichever port the image has for it."""
     ports = (EnvValue(name, str(port)) for name in ("NIM_SERVER_PORT", "NIM_HEALTH_PORT"))
+    if is_of_one_model(request.plan.engine):
+        return tuple(ports)
     return (*ports, EnvValue("NIM_MODEL_PATH", _model_path(request)))
 
 

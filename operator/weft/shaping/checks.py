@@ -141,7 +141,8 @@ def _the_release_forms_groups_over_pods(case: Case) -> Explanation | None:
 
 
 def _the_image_is_made_for_it(case: Case) -> Explanation | None:
-    return nim_shape_conflict(case.request.spec.engine.image, case.option.shape)
+    wish = case.request.spec.engine
+    return nim_shape_conflict(wish.image, wish.env, case.option.shape)
 
 
 def _the_engine_has_such_ranks(case: Case) -> Explanation | None:

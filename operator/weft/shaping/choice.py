@@ -17,6 +17,7 @@ from weft.domain.shape import Candidate, EngineRelease, Plan
 from weft.domain.spec import Balancing, PlacementSpec, PodSpec, RolloutSpec, RouterSpec
 from weft.domain.units import GIB
 from weft.engines.lmcache import SEED
+from weft.engines.nim_profiles import PROFILE
 from weft.shaping.candidates import Option, Setting, more_stages, served_precisions, single_stage, wished_engines
 from weft.shaping.case import Case
 from weft.shaping.checks import refusal
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 
 MOST_ALTERNATIVES = 10
 _ANY_ROLLOUT, _ANY_POD, _ANY_ROUTER = RolloutSpec(), PodSpec(), RouterSpec()
+_READ = frozenset({SEED, PROFILE})  # variables of the engine that decide which shapes are possible
 REMEMBERED = 4096  # cached choices and capacities: a few for each pool of a large cluster
 
 
@@ -112,7 +114,7 @@ def wish_of(spec: PoolSpec) -> str:
 
 def _looked_at(spec: PoolSpec) -> PoolSpec:
     scaling, placement = spec.scaling, spec.placement
-    looked_at = tuple(pair for pair in spec.engine.env if pair[0] == SEED)
+    looked_at = tuple(pair for pair in spec.engine.env if pair[0] in _READ)
     wired = tuple((name, "1") for name in spec.engine.devices) if spec.engine.resources else ()
     return changed(
         spec,
