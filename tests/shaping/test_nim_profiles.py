@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from tests.shaping.cases import B200, CATALOG, H200, LLAMA_8B, LLAMA_70B, Wish
+from tests.shaping.cases import B200, CATALOG, H200, LLAMA_8B, LLAMA_70B, MI300X, Wish
 from weft.domain.errors import Invalid
 from weft.domain.hardware import Precision
 from weft.domain.reasons import Reason
 from weft.domain.shape import EngineName
-from weft.domain.spec import EngineSpec
+from weft.domain.spec import EngineSpec, ShapePins
 from weft.shaping import choose
 from weft.shaping.choice import what_matters, wish_of
 
@@ -39,7 +39,7 @@ def test_the_accelerator_is_that_of_the_profile() -> None:
 def test_the_precision_of_the_profile_has_to_be_that_of_the_model() -> None:
     wish = Wish(LLAMA_8B, (H200,), engine=by("vllm-fp8-tp1-pp1-18.0"))
     assert replace(wish, precision=Precision.FP8).plan().shape.precision is Precision.FP8
-    with pytest.raises(Invalid, match=r"has weights in FP8, not in BF16; allowed: model\.precision FP8"):
+    with pytest.raises(Invalid, match=r"has weights in FP8; allowed: model\.precision FP8$"):
         wish.plan()
 
 
@@ -50,13 +50,24 @@ def test_the_precision_of_the_profile_has_to_be_that_of_the_model() -> None:
         (by(64 * "a"), "does not say engine, precision (bf16, fp8, mxfp4, nvfp4), TP and PP"),
         (by("sglang-bf16-tp1-pp1"), "allowed: engine.name SGLang"),
         (by("vllm-bf16-tp1-pp1-feat_lora"), "is for adapters"),
+        (by("vllm-nvidia-h300-bf16-tp1-pp1"), "is for nvidia-h300, which Weft does not know"),
     ],
-    ids=["none", "id", "engine", "adapters"],
+    ids=["none", "id", "engine", "adapters", "gpu"],
 )
 def test_nothing_is_planned_without_a_profile_that_says_what_it_is(engine: EngineSpec, words: str) -> None:
     with pytest.raises(Invalid) as refused:
         Wish(LLAMA_8B, (H200,), engine=engine).plan()
-    assert words in refused.value.message
+    assert refused.value.reason is Reason.EngineUnsupported
+    assert (words in refused.value.message, refused.value.message.count("; allowed: ")) == (True, 1)
+
+
+def test_sizes_that_no_shape_has_are_said_once() -> None:
+    """Pipelines are planned where one stage does not hold the model, or where they are pinned."""
+    wish = Wish(LLAMA_8B, (H200, MI300X), engine=by("vllm-bf16-tp1-pp2"))
+    with pytest.raises(Invalid) as refused:
+        wish.plan()
+    assert refused.value.message.count("; allowed: shape.tensorParallel 1 and pipelineParallel 2") == 1
+    assert replace(wish, pins=ShapePins(pipeline_parallel=2)).plan().shape.pipeline_parallel == 2
 
 
 def test_a_profile_too_small_for_the_model_is_refused_for_its_memory() -> None:

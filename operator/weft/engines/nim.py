@@ -150,14 +150,16 @@ def nim_shape_conflict(image: str | None, env: Pairs, shape: Shape) -> Explanati
     """
     if image is None or not is_nim(image):
         return None
+    if is_of_one_model(EngineRelease(shape.engine, "", image)):
+        named = dict(env).get(PROFILE)
+        if (other := profile_conflict(named, shape)) is not None:  # first, as it may be true of all shapes
+            return other
     if shape.pods > 1:
         message = f"a NIM ({image}) over {shape.pods} pods is not supported; allowed: one pod, or another engine.image"
         return Explanation(Reason.EngineUnsupported, message)
     if load().accelerator(shape.accelerator).vendor != "nvidia":
         message = f"a NIM ({image}) runs on GPUs of NVIDIA, not on {shape.accelerator}; allowed: another engine.image"
         return Explanation(Reason.EngineUnsupported, message)
-    if is_of_one_model(EngineRelease(shape.engine, "", image)):
-        return profile_conflict(dict(env).get(PROFILE), shape)
     return None
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from weft.domain.shape import Shape
 
-    Claim = tuple[bool, Reason, str]
+    Refusal = tuple[Reason, str]
 
 PROFILE = "NIM_MODEL_PROFILE"
 _ENGINES = {"vllm": EngineName.VLLM, "sglang": EngineName.SGLang}
@@ -40,55 +40,64 @@ def profile_conflict(named: str | None, shape: Shape) -> Explanation | None:
 
     Without a name NIM would choose by the GPUs that it sees, and an id says nothing: both fit no shape.
     """
+    why = _unclear(named) or _unfit(named or "", shape)
+    return Explanation(*why) if why is not None else None
+
+
+def _unclear(named: str | None) -> Refusal | None:
+    """Why a profile cannot be planned with, whatever the shape."""
     if named is None:
         lacking = f"a NIM of one model without {PROFILE} in engine.env is not supported, as it would choose its weights"
-        return Explanation(Reason.FeatureUnsupported, f"{lacking} by the GPUs that it sees; {_ALLOWED}")
-    read = _DESCRIPTION.fullmatch(named) if len(named) <= _LONGEST else None
+        return Reason.EngineUnsupported, f"{lacking} by the GPUs that it sees; {_ALLOWED}"
+    read = _read(named)
     if read is None:
-        unclear = f"does not say engine, precision ({', '.join(_PRECISIONS)}), TP and PP as Weft reads them"
-        return Explanation(Reason.FeatureUnsupported, f"{_shown(named)} {unclear}; {_ALLOWED}")
-    wrong = next((claim for claim in (*_tag_claims(read), *_shape_claims(read, shape)) if claim[0]), None)
-    return Explanation(wrong[1], f"{_shown(named)} {wrong[2]}") if wrong is not None else None
+        unread = f"does not say engine, precision ({', '.join(_PRECISIONS)}), TP and PP as Weft reads them"
+        return Reason.EngineUnsupported, f"{_shown(named)} {unread}; {_ALLOWED}"
+    why = next((why for wrong, why in _tag_claims(read) if wrong), None)
+    return (Reason.EngineUnsupported, f"{_shown(named)} {why}") if why is not None else None
+
+
+def _unfit(named: str, shape: Shape) -> Refusal | None:
+    """Why a shape is not that of the profile; without the shape's own words, as many shapes are told at once."""
+    read = _read(named)
+    if read is None:
+        return None
+    found = next(((reason, why) for wrong, reason, why in _shape_claims(read, shape) if wrong), None)
+    return (found[0], f"{_shown(named)} {found[1]}") if found is not None else None
+
+
+def _read(named: str) -> re.Match[str] | None:
+    return _DESCRIPTION.fullmatch(named) if len(named) <= _LONGEST else None
 
 
 def _shown(named: str) -> str:
     return f"engine.env {PROFILE} {named[:_LONGEST]}"
 
 
-def _tag_claims(read: re.Match[str]) -> Iterator[Claim]:
-    """Refuse tags that change what the plan counts: adapters, and whatever nobody has described."""
+def _tag_claims(read: re.Match[str]) -> Iterator[tuple[bool, str]]:
+    """Refuse tags that change what the plan counts, or that nobody has described."""
     tags = read["tags"].split("-")[1:]
-    adapters = not _LORA.isdisjoint(tags)
-    yield adapters, Reason.FeatureUnsupported, "is for adapters, which are not supported in a NIM; allowed: one without"
+    yield not _LORA.isdisjoint(tags), "is for adapters, which are not supported in a NIM; allowed: one without"
     unknown = [each for each in tags if not _HARMLESS.fullmatch(each)]
-    yield bool(unknown), Reason.FeatureUnsupported, f"says {'-'.join(unknown)}, which Weft cannot plan; {_ALLOWED}"
+    yield bool(unknown), f"says {'-'.join(unknown)}, which Weft cannot plan; {_ALLOWED}"
+    gpu = read["gpu"]
+    strange = gpu is not None and load().accelerator_of_product(gpu) is None
+    yield strange, f"is for {gpu}, which Weft does not know; allowed: a profile without a GPU in its name"
 
 
-def _shape_claims(read: re.Match[str], shape: Shape) -> Iterator[Claim]:
+def _shape_claims(read: re.Match[str], shape: Shape) -> Iterator[tuple[bool, Reason, str]]:
     engine, precision = _ENGINES[read["engine"]], _PRECISIONS[read["precision"]]
-    other = f"is of {engine.value}, not of {shape.engine.value}; allowed: engine.name {engine.value}"
+    other = f"is of {engine.value}; allowed: engine.name {engine.value}"
     yield engine is not shape.engine, Reason.EngineUnsupported, other
-    yield _is_for_another_gpu(read["gpu"], shape), Reason.EngineUnsupported, _other_gpu(read["gpu"], shape)
-    weights = f"has weights in {precision.value}, not in {shape.precision.value}; allowed: model.precision "
-    yield precision is not shape.precision, Reason.PrecisionUnsupported, weights + precision.value
+    gpu = load().accelerator_of_product(read["gpu"]) if read["gpu"] is not None else None
+    named = gpu.name if gpu is not None else shape.accelerator
+    elsewhere = f"is for {read['gpu']}; allowed: placement.accelerators [{named}]"
+    yield named != shape.accelerator, Reason.EngineUnsupported, elsewhere
+    weights = f"has weights in {precision.value}; allowed: model.precision {precision.value}"
+    yield precision is not shape.precision, Reason.PrecisionUnsupported, weights
     tensor, stages = int(read["tensor"]), int(read["stages"])
-    planned = f"TP {shape.tensor_parallel} x PP {shape.pipeline_parallel}"
-    sizes = f"allowed: shape.tensorParallel {tensor} and pipelineParallel {stages}"
+    sizes = f"is TP {tensor} x PP {stages}; allowed: shape.tensorParallel {tensor} and pipelineParallel {stages}"
     differs = (tensor, stages) != (shape.tensor_parallel, shape.pipeline_parallel)
-    yield differs, Reason.EngineUnsupported, f"is TP {tensor} x PP {stages}, not {planned}; {sizes}"
-    ranks = f"is for {tensor * stages} GPUs, not {shape.gpus}; allowed: one data-parallel rank, and whole prompts"
+    yield differs, Reason.EngineUnsupported, sizes
+    ranks = f"is for {tensor * stages} GPUs; allowed: one data-parallel rank, which shares no prompts"
     yield tensor * stages != shape.gpus, Reason.EngineUnsupported, ranks
-
-
-def _is_for_another_gpu(gpu: str | None, shape: Shape) -> bool:
-    """Whether a profile is for one kind of GPU, written as the node's product label in lower case, and not this one."""
-    if gpu is None:
-        return False
-    found = load().accelerator_of_product(gpu)
-    return found is None or found.name != shape.accelerator
-
-
-def _other_gpu(gpu: str | None, shape: Shape) -> str:
-    found = load().accelerator_of_product(gpu or "")
-    allowed = f"placement.accelerators [{found.name}]" if found is not None else "a profile without a GPU in its name"
-    return f"is for {gpu}, not for {shape.accelerator}; allowed: {allowed}"
