@@ -51,6 +51,33 @@ def shared(model: ReplicaModel, users: float) -> float:
     return sum(parts) - parts.launch
 
 
+def filled_steps(model: ReplicaModel, users: int, lengths: tuple[float, float]) -> Latencies:
+    """Mean latencies of a loop whose every step decodes who is past the prompt, and fills up with prompts in order."""
+    steps, budget = stepper(model), int(model.efficiency.batched_tokens)
+    token = (steps.prefill(lengths[0], 0, lengths[0] / budget).seconds) / lengths[0]
+    waiting, past, now = [[-0.05 * user, lengths[0]] for user in range(users)], list[list[float]](), 0.0
+    ttft, tpot = list[float](), list[float]()
+    while len(ttft) < 40 * users:
+        room = budget - len(past)
+        taken, first = 0.0, list[float]()
+        while waiting and taken < room:
+            part = min(room - taken, waiting[0][1])
+            taken, waiting[0][1] = taken + part, waiting[0][1] - part
+            if waiting[0][1] <= 0:
+                first.append(waiting.pop(0)[0])
+        now += token * taken + (steps.decode(len(past), lengths[0] + lengths[1] / 2).seconds if past else 0.0)
+        for one in past:
+            one[1] -= 1
+        tpot += [(now - since) / (lengths[1] - 1) for since, left in past if left == 0]
+        asks = [now for _, left in past if left == 0] + ([now] * len(first) if lengths[1] == 1 else [])
+        past = [one for one in past if one[1] > 0]
+        ttft += [model.efficiency.request_seconds + now - came for came in first]
+        past += [[now, lengths[1] - 1] for _ in first if lengths[1] > 1]
+        waiting += [[each, lengths[0]] for each in asks]
+    settled, done = ttft[20 * users :], tpot[len(tpot) // 2 :]
+    return Latencies(sum(settled) / len(settled), sum(done) / len(done) if done else 0.0)
+
+
 def test_one_user_waits_for_the_api_server_a_prompt_and_a_step_and_then_for_steps() -> None:
     steps, reached = stepper(H200), H200.efficiency
     step, prompt = steps.decode(1, 1500), steps.prefill(1000, 0, 1)
@@ -118,6 +145,24 @@ def test_no_user_gets_a_token_faster_than_a_step_alone(
     running = min(float(users), seats(model, input_tokens, output_tokens))
     step = stepper(model).decode(running, input_tokens + output_tokens / 2).seconds
     assert per_second <= running / step * SLACK
+
+
+@pytest.mark.parametrize("output_tokens", [1, 2, 4, 16, 24, 48, 128])
+@pytest.mark.parametrize("input_tokens", [1024, 4096])
+def test_short_answers_share_a_loop_as_an_engine_that_fills_its_steps(input_tokens: int, output_tokens: int) -> None:
+    """Beside a simulation step by step: prompts that find no room in a step queue for their first token."""
+    lengths, users = (float(input_tokens), float(output_tokens)), 64
+    found, seen = latencies(H200, users, lengths), filled_steps(H200, users, lengths)
+    stay, seen_stay = (each.ttft + (output_tokens - 1) * each.tpot for each in (found, seen))
+    assert stay == pytest.approx(seen_stay, rel=0.06)
+    assert output_tokens == 1 or found.tpot == pytest.approx(seen.tpot, rel=0.08)
+
+
+def test_a_token_waits_for_no_more_prompts_than_a_step_has_room_for() -> None:
+    steps, budget = stepper(H200), H200.efficiency.batched_tokens
+    full = steps.prefill(4096, 0, 4096 / budget).seconds * budget / 4096
+    for output_tokens in (1.0, 2.0, 8.0, 16.0):
+        assert latencies(H200, 64, (4096, output_tokens)).tpot <= full + steps.decode(64, 4096 + output_tokens).seconds
 
 
 def test_who_finds_no_seat_waits_for_whole_answers_of_others() -> None:

@@ -98,9 +98,17 @@ def test_a_release_newer_than_any_row_is_predicted_alike_and_may_be_faster() -> 
 
 
 def test_closed_loops_obey_littles_law() -> None:
+    """A time per output token is of those after the first, so that an answer of 500 takes 499 of them."""
     found = expect(concurrency="32")
-    inside = value(found.output_rate) / 500 * (value(found.ttft) + 500 * value(found.tpot))
+    inside = value(found.output_rate) / 500 * (value(found.ttft) + 499 * value(found.tpot))
     assert inside == pytest.approx(32)
+
+
+@pytest.mark.parametrize("users", ["1", "8", "64"])
+def test_of_answers_of_one_token_all_users_wait_for_the_first(users: str) -> None:
+    found = expect(concurrency=users, isl="4096", osl="1")
+    assert found.tpot is None
+    assert value(found.output_rate) * value(found.ttft) == pytest.approx(int(users))
 
 
 def test_disaggregated_replicas_are_expected_together() -> None:

@@ -4,7 +4,8 @@ Most published measurements are of this kind. TPOT is a decode step at the batch
 of the others, which take time from it: t_decode + (B-1)/OSL x t_prefill. B/OSL prompts come in a step, and share the
 next. TTFT is the prompt's own time after those of the users that ask at the same moment: with lengths that differ
 little, users stay synchronised and part of them asks at once; up to eight, of equal lengths, come in consecutive steps.
-Users beyond the number of seats wait for one: Little's law.
+Users beyond the number of seats wait for one: Little's law. Where answers are so short that more prompts come in a step
+than it has room for, they queue for their first token, and steps are full: what the others take is then part of TTFT.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ class ClosedLoopWork:
     Work of a prompt: `prefill` at the average sharing of steps, `alone` in steps of its own, which take the fraction
     `way` of their sum through a pipeline. A pipeline works on `beside` prompts at a time at this arrival pattern, and
     on `stages` at most; `at_once` prompts come before one at the same time to the same stage. Ranks go in lockstep,
-    `together` of them with a prompt. The engine polls for requests every `looks_every` steps.
+    `together` of them with a prompt. The engine polls for requests every `looks_every` steps. `decoding` of those
+    who hold a seat can be past their prompt at a time, as no more prompts than that have room in the steps of an answer.
     """
 
     decode: Work
@@ -63,6 +65,7 @@ class ClosedLoopWork:
     output_tokens: float
     at_once: float
     looks_every: float
+    decoding: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +86,9 @@ def closed_loop_work(replica: ReplicaModel, load: ClosedLoop) -> ClosedLoopWork:
     own = math.ceil(full)
     sharing = prompts_of_a_step(came / stages.count, 1.0 / full)
     together = work.ranks_together(came * own / stages.count / sharing)
+    decoding = running / max(1.0, came * full / stages.even)
     return ClosedLoopWork(
-        decode=work.decode(running, load.input_tokens + load.output_tokens / 2.0),
+        decode=work.decode(decoding, load.input_tokens + load.output_tokens / 2.0),
         prefill=work.prefill(load.input_tokens, 0.0, max(full, own / sharing), together),
         alone=work.prefill(load.input_tokens, 0.0, own, together),
         way=stages.way(own),
@@ -97,6 +101,7 @@ def closed_loop_work(replica: ReplicaModel, load: ClosedLoop) -> ClosedLoopWork:
         output_tokens=load.output_tokens,
         at_once=(at_once - 1.0) / 2.0 if load.equal_lengths else 0.0,
         looks_every=load.looks_every,
+        decoding=decoding,
     )
 
 
@@ -106,10 +111,19 @@ def closed_loop_latencies(work: ClosedLoopWork, efficiency: Efficiency) -> Laten
     step = sum(step_parts) + bubble_seconds(work.decode, step_parts, efficiency)
     parts, per_rank = prefill_seconds(work.prefill, efficiency), work.running / work.ranks
     prompt, alone = sum(parts) - parts.launch, prefill_seconds(work.alone, efficiency)  # decode launches already
-    tpot = step + (work.running - 1.0) / work.output_tokens * prompt / (work.together * work.beside)
+    admitted = work.decoding / work.running
+    others = (work.running - 1.0) * prompt / (work.together * work.beside)
+    tpot = step + admitted * others / work.output_tokens
     in_step = work.at_once * efficiency.equal_at_once * (sum(alone) - alone.launch)
-    others = efficiency.at_once * per_rank / work.stages * prompt
+    at_once = efficiency.at_once * per_rank / work.stages * prompt
+    queue = (1.0 - admitted) * others + (1.0 / admitted - 1.0) * work.output_tokens * step
     looked = step * (1.0 + work.looks_every) / 2.0
-    ttft = efficiency.request_seconds + looked + work.way * sum(alone) + in_step + others
+    own = efficiency.request_seconds + looked + work.way * sum(alone) + admitted * (in_step + at_once)
+    ttft = _larger(own, efficiency.request_seconds + tpot) + queue  # no first token comes before the end of its step
     rounds = work.users / work.running - 1.0
     return Latencies(ttft + rounds * (ttft + work.output_tokens * tpot), tpot)
+
+
+def _larger(one: float, other: float) -> float:
+    """The larger of two numbers, or of each pair in two arrays."""
+    return (one + other + abs(one - other)) / 2.0

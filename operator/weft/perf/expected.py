@@ -140,7 +140,7 @@ def _apart_at_a_rate(at: Measurement) -> Served:
 
 def _closed(at: Measurement) -> Served:
     found = _closed_loop_latencies(at)
-    return Served(found, at.users / (found.ttft + at.output_tokens * found.tpot))
+    return Served(found, at.users / (found.ttft + max(0.0, at.output_tokens - 1.0) * found.tpot))
 
 
 def _closed_loop_latencies(at: Measurement) -> Latencies:
