@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import example, given
@@ -88,8 +89,8 @@ def test_without_any_size_all_gpus_are_one_tensor_group() -> None:
         ({"tp": "3"}, "tp '3' must be a divisor of 64 attention heads"),
         ({"tp": "", "n_gpus": "6"}, "n_gpus '6' must be a divisor of 64 attention heads"),
         ({"pp": "81"}, "pp '81' must be at most 80, the layers of the model"),
-        ({"model": "DeepSeek-V3", "tp": "8", "ep": "3"}, "ep '3' must be a divisor of 256 experts"),
-        ({"model": "DeepSeek-V3", "tp": "8", "ep": "16"}, "ep '16' must be at most 8, the GPUs of tp x dp"),
+        ({"model": "DeepSeek-V3", "tp": "8", "ep": "3"}, "ep '3' must be a divisor of 8, the GPUs of tp x dp"),
+        ({"model": "DeepSeek-V3", "tp": "8", "ep": "16"}, "ep '16' must be a divisor of 8, the GPUs of tp x dp"),
         ({"ep": "2"}, "ep '2' must be 1 or empty: meta-llama/Llama-3.3-70B-Instruct has no experts"),
     ],
 )
@@ -106,6 +107,22 @@ def test_prompt_and_answer_share_the_context_of_the_model(prompt: str, answer: s
     assert refused.value.reason is Reason.ContextExceeded
 
 
+def test_experts_that_do_not_divide_get_copies_until_each_gpu_has_as_many() -> None:
+    wide = {"model": "DeepSeek-R1", "gpu": "GB200", "tp": "1", "dp": "72", "ep": "72"}
+    found = measured(**wide).replica.architecture
+    published = measured(**{**wide, "dp": "64", "ep": "64"}).replica.architecture
+    assert (found.experts, published.experts) == (replace(published.experts, count=288), published.experts)
+    assert found.expert_layers == published.expert_layers == 58
+
+
+def test_each_half_has_the_copies_of_its_own_expert_group() -> None:
+    note = LAYOUT.replace("(tp1 dp8 ep8)", "(tp1 dp24 ep24)")
+    found = measured(model="DeepSeek-R1", gpu="GB200", tp="1", dp="72", ep="72", note=note)
+    assert found.prefill is not None
+    halves = found.replica.architecture.experts, found.prefill.replica.architecture.experts
+    assert [each.count for each in halves if each] == [288, 264]
+
+
 def test_lengths_that_are_drawn_must_fit_the_context_at_their_longest() -> None:
     with pytest.raises(Invalid, match="more than the 131072 tokens"):
         measured(isl="131000", osl="500", source="InferenceX")
@@ -115,8 +132,8 @@ def test_lengths_that_are_drawn_must_fit_the_context_at_their_longest() -> None:
     ("layout", "words"),
     [
         ("(tp7 dp8 ep8)", "tp of prefill in note .* must be a divisor of 128 attention heads"),
-        ("(tp1 dp8 ep3)", "ep of prefill in note .* must be a divisor of 256 experts"),
-        ("(tp1 dp8 ep16)", "ep of prefill in note .* must be at most 8, the GPUs of tp x dp"),
+        ("(tp1 dp8 ep3)", "ep of prefill in note .* must be a divisor of 8, the GPUs of tp x dp"),
+        ("(tp1 dp8 ep16)", "ep of prefill in note .* must be a divisor of 8, the GPUs of tp x dp"),
     ],
 )
 def test_sizes_of_prefill_are_held_to_what_those_of_decode_are(layout: str, words: str) -> None:

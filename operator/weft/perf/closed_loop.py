@@ -49,7 +49,7 @@ class ClosedLoopWork:
     `way` of their sum through a pipeline. A pipeline works on `beside` prompts at a time at this arrival pattern, and
     on `stages` at most; `at_once` prompts come before one at the same time to the same stage. Ranks go in lockstep,
     `together` of them with a prompt. The engine polls for requests every `looks_every` steps. `decoding` of those
-    who hold a seat can be past their prompt at a time, as no more prompts than that have room in the steps of an answer.
+    with a seat are past their prompt at a time: no more prompts have room in the steps of an answer.
     """
 
     decode: Work

@@ -115,7 +115,7 @@ def measurement(row: Mapping[str, str], catalog: Catalog) -> Measurement:
     if device is not accelerator and shape.gpus > 1:
         raise Invalid(Reason.SharedDevice, f"gpu {_text(row, 'gpu')!r:.60} is part of a GPU: one is a replica alone")
     replica = ReplicaModel(
-        architecture=architecture,
+        architecture=_with_copies(architecture, shape.expert_parallel),
         shape=shape,
         accelerator=device,
         efficiency=catalog.efficiency(accelerator, engine, precision, _release(row)),
@@ -138,7 +138,7 @@ def measurement(row: Mapping[str, str], catalog: Catalog) -> Measurement:
         equal_lengths=not spread,
         release=_release(row),
         looks_every=steps_between_looks(row.get("source"), replica.shape, users or 0.0),
-        prefill=_prefill(replica, layout) if layout else None,
+        prefill=_prefill(replica, architecture, layout) if layout else None,
         decoders=layout.decoders if layout else 1,
         copies=1 if layout else _copies(row, replica.shape),
     )
@@ -189,13 +189,29 @@ def _copies(row: Mapping[str, str], shape: Shape) -> int:
     return max(1, int(gpus) // shape.gpus) if gpus is not None and gpus % shape.gpus == 0 else 1
 
 
-def _prefill(decode: ReplicaModel, layout: Layout) -> Half:
-    """The prefill half of a layout."""
+def _prefill(decode: ReplicaModel, architecture: Architecture, layout: Layout) -> Half:
+    """The prefill half of a layout, of the model as it is published."""
     shape = layout.prefill_shape(decode.shape)
-    if (wrong := _contradiction(shape, decode.architecture)) is not None:
+    if (wrong := _contradiction(shape, architecture)) is not None:
         size, allowed = wrong
         raise Invalid(Reason.SpecInvalid, f"{size} of prefill in note {layout.text!r:.90} must be {allowed}")
-    return Half(across_domains(replace(decode, shape=shape)), layout.prefills)
+    slots = _with_copies(architecture, shape.expert_parallel)
+    return Half(across_domains(replace(decode, shape=shape, architecture=slots)), layout.prefills)
+
+
+def _with_copies(architecture: Architecture, expert_parallel: int) -> Architecture:
+    """The model with as many redundant experts as give each GPU of an expert group the same number of them.
+
+    As EPLB of all three engines has them: 256 experts over 72 GPUs take 288 slots.
+    """
+    experts = architecture.experts
+    if experts is None or experts.count % expert_parallel == 0:
+        return architecture
+    slots = replace(experts, count=math.ceil(experts.count / expert_parallel) * expert_parallel)
+    blocks = (
+        replace(block, feed_forward=slots) if block.feed_forward == experts else block for block in architecture.blocks
+    )
+    return replace(architecture, blocks=tuple(blocks))
 
 
 def _contradiction(shape: Shape, architecture: Architecture) -> tuple[str, str] | None:
@@ -207,9 +223,7 @@ def _contradiction(shape: Shape, architecture: Architecture) -> tuple[str, str] 
         return "pp", f"at most {architecture.layers}, the layers of the model"
     if experts is None:
         return ("ep", f"1 or empty: {architecture.model_id} has no experts") if shape.expert_parallel > 1 else None
-    if experts.count % shape.expert_parallel:
-        return "ep", f"a divisor of {experts.count} experts"
-    return ("ep", f"at most {group}, the GPUs of tp x dp") if shape.expert_parallel > group else None
+    return ("ep", f"a divisor of {group}, the GPUs of tp x dp") if group % shape.expert_parallel else None
 
 
 def _lengths(row: Mapping[str, str], architecture: Architecture) -> tuple[float, float]:
