@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import math
 
 import numpy as np
 import pytest
@@ -194,8 +195,13 @@ def test_burstgpt_begins_with_its_first_request() -> None:
             json.dumps({"timestamp": moment, "input_length": 9, "output_length": answer})
             for moment, answer in ((0, 1), (1, 0), (2, None), (3, 2.0))
         ),
+        "arrival_s,input_tokens,output_tokens\n0,9.00,1\n1,9.00,nan\n2,9e0,1.000000e+00\n",
+        "\n".join(
+            json.dumps({"timestamp": moment, "input_length": 9, "output_length": answer})
+            for moment, answer in ((0, 1), (1, math.nan), (2, 2.0))
+        ),
     ],
-    ids=["BurstGPT", "no answer", "no prompt", "a gap", "JSON lines"],
+    ids=["BurstGPT", "no answer", "no prompt", "a gap", "JSON lines", "NumPy's numbers", "Python's NaN"],
 )
 def test_rows_without_a_prompt_or_an_answer_are_counted_and_left_out(text: str) -> None:
     rows = len(text.splitlines()) - (not text.startswith("{"))

@@ -263,7 +263,7 @@ def _cells(number: int, line: str, places: list[int], head: _Head, time: Callabl
         cells = next(csv.reader([line])) if '"' in line else line.split(",")
         moment, tokens_in, tokens_out = [cells[place].strip().strip('"') for place in places]
         return time(moment), _tokens(tokens_in), _tokens(tokens_out), ()
-    except (ValueError, IndexError, csv.Error):
+    except (ValueError, TypeError, OverflowError, IndexError, csv.Error):
         shown, why = line.strip()[:60], _why_no_time(line.split(","), places[0], head, time)
         raise TraceError(f", line {number}: {shown!r} is no time and two whole numbers of tokens{why}") from None
 
@@ -278,8 +278,9 @@ def _why_no_time(cells: list[str], place: int, head: _Head, time: Callable[[str]
 
 
 def _tokens(text: str) -> int:
-    """Read `200`, or `200.0` as tools write a column with gaps; a gap counts as 0."""
-    return int(text.removesuffix(".0")) if text else 0
+    """Read `200`, or `200.0`, `200.00` and `2e2` as tools write a column with gaps; a gap, also `nan`, counts as 0."""
+    whole = text.removesuffix(".0") or "0"
+    return int(whole) if whole.isdecimal() else _whole(float(whole))
 
 
 def _json_lines(head: str, lines: Iterable[tuple[int, str]]) -> _Source:
@@ -315,8 +316,8 @@ def _request(number: int, line: str) -> Row:
 
 
 def _whole(value: object) -> int:
-    """Read a whole number, even one that is a float in the file; a gap (None) counts as 0. Raises for all else."""
-    if value is None:
+    """Read a whole number, even one that is a float in the file; a gap (None or NaN) counts as 0. Raises for all else."""
+    if value is None or value != value:  # noqa: PLR0124 - only NaN differs from itself
         return 0
     if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value):
         raise TypeError
