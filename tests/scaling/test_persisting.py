@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.scaling.cases import Pool, seen
+from tests.scaling.cases import Pool, reason, seen
 from tests.scaling.test_forecast import DAY, HOUR, MONDAY, followed, poisson
+from weft.domain.reasons import Reason
 from weft.domain.start_up import StartUp
 from weft.scaling import scale_pool
 from weft.scaling.forecast import horizon_of, persists, watched
@@ -75,6 +76,41 @@ def test_who_knows_short_bursts_orders_less_for_the_next_one_and_says_so() -> No
     assert counts[1] <= 0.7 * BURST
     assert "60 requests/s offered" in told
     assert "expected to last for a start, as far as earlier bursts did" in told
+
+
+def after_a_lull(burst: float) -> Pool:
+    """A pool that knows short bursts, at the moment at which it would shrink for a lull and one more burst comes."""
+    pool = Pool(capacity=1.0).configured(max_replicas=500, headroom=0.0, risk=0.5, scale_down_delay_seconds=60.0)
+    for rate in (*restless(3), *[BURST] * 30, *[CALM] * 7):
+        pool.step(seen(rate, 20))
+    pool.run(seen(burst, 20), 2 * MINUTE)
+    return pool
+
+
+def test_in_a_burst_that_will_not_last_no_replica_is_let_go_that_serves_it() -> None:
+    """What is over before a start is nothing to order for: those that run are there for it."""
+    pool = after_a_lull(0.8 * BURST)
+    assert min(pool.history[-12:]) >= 0.8 * BURST
+    assert reason(pool) is Reason.Steady
+
+
+def test_what_a_lull_needs_less_than_its_burst_leaves_when_the_burst_is_over() -> None:
+    pool = after_a_lull(0.8 * BURST)
+    pool.run(seen(CALM, 20), 10 * MINUTE)
+    assert pool.current <= 1.1 * CALM
+
+
+def test_while_traffic_rises_no_replica_is_let_go() -> None:
+    """How much comes is not known yet: the last minute lacks most of it."""
+    pool = Pool(capacity=1.0).configured(max_replicas=500, headroom=0.0, risk=0.5)
+    pool.run(seen(BURST, 60), 20 * MINUTE)
+    before, last = pool.current, pool
+    while pool.step(seen(CALM, 60)).desired == before:
+        last = replace(pool)
+    rising = replace(seen(CALM, 60), arrivals=10.0 * 2.0 * CALM, arrival_seconds=10.0)
+    assert pool.current < 2.0 * CALM
+    assert before == last.step(rising).desired
+    assert reason(last) is Reason.Steady
 
 
 def test_where_requests_wait_all_that_is_offered_counts() -> None:

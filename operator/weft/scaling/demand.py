@@ -51,13 +51,14 @@ class Want:
     """Replicas that the demand needs, before bounds; None when nothing is known.
 
     `basis` says why; a callable is only evaluated once there is an event to report. `kept` is the count if demand were
-    as much higher as chance may hide.
+    as much higher as chance may hide, and `serving` the count that what is offered now, be it a burst, may need.
     """
 
     replicas: int | None
     may_shrink: bool
     basis: str | Callable[[], str]
     kept: int = 0
+    serving: int = 0
 
     @property
     def because(self) -> str:
@@ -72,7 +73,8 @@ class Demand:
 
     `lately` is a lower bound on the rate of the last seconds: a peak needs no headroom. `ahead` is the forecast, None
     where there is none, with the `margin` that is bought on it. `backlog` is added to `persisting` alone, as headroom
-    and margin already serve a backlog. `at_front` says that requests are counted before any engine.
+    and margin already serve a backlog. `at_front` says that requests are counted before any engine, and `rises` that
+    the last seconds brought more than chance explains: how much comes is not known yet.
     """
 
     offered: float
@@ -82,6 +84,7 @@ class Demand:
     margin: Margin | None = None
     backlog: float = 0.0
     at_front: bool = False
+    rises: bool = False
 
     @property
     def foreseen(self) -> float:
@@ -99,7 +102,8 @@ class Demand:
         own = self if self.ahead is not None else other
         offered, persisting = max(self.offered, other.offered), max(self.persisting, other.persisting)
         lately, backlog = max(self.lately, other.lately), max(self.backlog, other.backlog)
-        return Demand(offered, persisting, lately, own.ahead, own.margin, backlog)
+        rises = self.rises or other.rises
+        return Demand(offered, persisting, lately, own.ahead, own.margin, backlog, rises=rises)
 
 
 def want(sight: Sight) -> Want:
@@ -123,6 +127,11 @@ def want_for(sight: Sight, wished: Demand) -> Want:
     needed, kept = carrying(rate, capacity), carrying(with_chance(rate), capacity)
     if sight.backlogged or not sight.tells_everything or request.network_bound:  # those that wait for KV count, too
         needed, kept = max(needed, request.current), max(kept, request.current)
+    serving = needed
+    if wished.rises:
+        serving = max(needed, request.current)
+    elif wished.persisting < wished.offered:
+        serving = carrying(wished.offered, capacity)
 
     def basis() -> str:
         told = sight.problem
@@ -131,7 +140,7 @@ def want_for(sight: Sight, wished: Demand) -> Want:
         said = f"{request_rate(wished.offered)} offered ({told}){_persisting(wished)}{_spare(request.spec)}"
         return f"{said}{_foreseen(wished)}; one replica serves {digits(capacity)}"
 
-    return Want(needed, may_shrink=reading is not None and reading.whole, basis=basis, kept=kept)
+    return Want(needed, may_shrink=reading is not None and reading.whole, basis=basis, kept=kept, serving=serving)
 
 
 def _persisting(wished: Demand) -> str:
@@ -187,9 +196,9 @@ def demand(sight: Sight) -> Demand:
     backlog = (reading.waiting if sight.backlogged else 0.0) / CATCH_UP_SECONDS
     offered = sight.memory.lasting if sight.memory.lasting is not None else offered_rate(sight, reading)
     surprising, lately = _surprising(sight, reading), counted_rate(reading, SURELY)
-    arriving = max(offered, surprising)
+    arriving, rises = max(offered, surprising), surprising > 0.0
     if state is None:
-        return Demand(arriving, arriving, lately, backlog=backlog, at_front=reading.at_front)
+        return Demand(arriving, arriving, lately, backlog=backlog, at_front=reading.at_front, rises=rises)
     work, now = sight.request.work, sight.request.now
     persisting = arriving
     if not sight.backlogged:  # waiting requests need serving, whatever arrives later
@@ -198,9 +207,9 @@ def demand(sight: Sight) -> Demand:
     # A gap in the metrics must not widen the margin: for some time the forecast of the last look holds.
     ahead = None if is_old(state, now) else forecast(state, state.seen)
     if ahead is None:
-        return Demand(arriving, persisting, lately, backlog=backlog, at_front=reading.at_front)
+        return Demand(arriving, persisting, lately, backlog=backlog, at_front=reading.at_front, rises=rises)
     margin = margin_now(sight.request.spec.risk, state, ahead, work)
-    return Demand(arriving, persisting, lately, ahead.over(work), margin, backlog, reading.at_front)
+    return Demand(arriving, persisting, lately, ahead.over(work), margin, backlog, reading.at_front, rises)
 
 
 def _surprising(sight: Sight, reading: Reading) -> float:

@@ -110,14 +110,16 @@ def _next_count(sight: Sight, want: Want, bounds: Bounds) -> int:
 def _floor(sight: Sight, want: Want) -> int:
     """How far a pool may shrink now: to the highest want of the last window, and not before a whole one was seen.
 
-    Nor does it shrink while chance alone would soon grow it back to its present count.
+    Nor does it shrink while chance alone would soon grow it back to its present count, nor below what serves the
+    requests that come now: a burst that is over before a start is a reason to order nothing, and none to let go of what
+    runs.
     """
     request = sight.request
     if not want.may_shrink or request.now - sight.memory.since < request.spec.scale_down_delay_seconds:
         return request.current
     if max(kept for _, kept in sight.memory.kept) >= request.current:
         return request.current
-    return max(wanted for _, wanted in sight.memory.wanted)
+    return max(want.serving, *[wanted for _, wanted in sight.memory.wanted])
 
 
 def _one_step(sight: Sight, wanted: int) -> int:
@@ -217,6 +219,8 @@ def _why_not_fewer(sight: Sight, want: Want, bounds: Bounds) -> tuple[Explanatio
         message = f"nothing shrinks before one window of {delay:g} s was seen without a gap"
         return Explanation(Reason.HoldAfterStart, message), unseen
     needed = [at for at, kept in sight.memory.kept if kept >= request.current]
+    if want.serving >= request.current:
+        needed.append(request.now)
     if not needed:
         return _step_limited(sight)
     expires = max(needed) + delay - request.now

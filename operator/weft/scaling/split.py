@@ -96,4 +96,9 @@ def _guarded(sights: tuple[Sight, Sight], wants: tuple[Want, Want], guard: Ratio
     if nearest is None:
         return wants
     first, second = nearest
-    return replace(wants[0], replicas=first, kept=first), replace(wants[1], replicas=second, kept=second)
+    return _made(wants[0], first), _made(wants[1], second)
+
+
+def _made(want: Want, replicas: int) -> Want:
+    """The want with a count that the ratio makes of it."""
+    return replace(want, replicas=replicas, kept=replicas, serving=min(want.serving, replicas))

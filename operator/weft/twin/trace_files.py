@@ -316,7 +316,7 @@ def _request(number: int, line: str) -> Row:
 
 
 def _whole(value: object) -> int:
-    """Read a whole number, even one that is a float in the file; a gap (None or NaN) counts as 0. Raises for all else."""
+    """Read a whole number, even one that is a float in the file; a gap (None, NaN) counts as 0. Raises for all else."""
     if value is None or value != value:  # noqa: PLR0124 - only NaN differs from itself
         return 0
     if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value):
