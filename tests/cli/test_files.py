@@ -60,3 +60,20 @@ def test_a_packed_file_that_is_broken_cannot_be_read(tmp_path: Path, content: by
     ending = weft(*command, str(tmp_path / "nodes.gz"))
     assert (2, "") == (ending.code, ending.out)
     assert ending.sentence.startswith("weft: cannot read ")
+
+
+def test_lists_in_a_list_are_opened(tmp_path: Path) -> None:
+    """`jq -s` makes one of two dumps: no node and no pod of theirs is lost."""
+    pods = {"apiVersion": "v1", "kind": "PodList", "items": [pod("training", "board-0", 1)]}
+    both = listed(listed(node("board-0"), node("board-1")), pods)
+    assert "16 GPUs, 15 free" in weft("fabric", "-f", written(tmp_path / "nodes.yaml", both)).out
+
+
+def test_what_two_dumps_of_one_cluster_have_in_common_counts_once(tmp_path: Path) -> None:
+    """Of a pod the later one: it may have ended meanwhile."""
+    held, kept = pod("training", "board-0", 1), pod("notebook", "board-0", 2)
+    again = {**held, "status": {"phase": "Succeeded"}}
+    twice = listed(node("board-0"), held, kept), listed(node("board-0"), again, kept)
+    told = weft("fabric", "-f", written(tmp_path / "nodes.yaml", *twice)).out
+    assert "8 GPUs, 6 free" in told
+    assert "several nodes" not in told

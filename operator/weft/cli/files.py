@@ -133,7 +133,10 @@ def _object(path: str, number: int, document: object, wanted: str) -> Json:
 
 
 def _opened(path: str, number: int, document: Json) -> list[Json]:
-    """Return the items of a list; those of a `NodeList`, as the API server writes it, take their kind from the list."""
+    """Return the items of a list, and of lists in it, as `jq -s` makes them of several dumps.
+
+    Those of a `NodeList`, as the API server writes it, take their kind from the list.
+    """
     if "kind" not in document and "items" in document:  # kubectl prints the kind last
         raise CommandFailure(f"document {number} of {shown(path)} has items and no kind: is the file whole?")
     kind = str(document.get("kind", ""))
@@ -143,4 +146,5 @@ def _opened(path: str, number: int, document: Json) -> list[Json]:
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
         raise CommandFailure(f"items in document {number} of {shown(path)} must be a list of Kubernetes objects")
     of_items = {"apiVersion": document.get("apiVersion"), "kind": kind.removesuffix("List")}
-    return items if kind == "List" else [{**of_items, **item} for item in items]
+    bodies = items if kind == "List" else [{**of_items, **item} for item in items]
+    return [inner for body in bodies for inner in _opened(path, number, body)]

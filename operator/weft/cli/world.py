@@ -59,9 +59,23 @@ def world_of_file(path: str) -> World:
     from weft.observe.report_records import KINDS
 
     found = {kind: [body for body in of_kind(documents, kind.kind) if _is_of(body, kind)] for kind in KINDS}
-    world = _world(of_kind(documents, "Node"), of_kind(documents, "Pod"))
+    world = _world(_each_once(of_kind(documents, "Node")), _each_once(of_kind(documents, "Pod")))
     beside = tuple(body for body in documents if body.get("kind") not in ("Node", "Pod"))
     return replace(world, written=True, reports=_reports(found, ()), beside=beside)
+
+
+def _each_once(bodies: list[Json]) -> list[Json]:
+    """Return the objects with each of several dumps of one object once: the last, whose dump is the latest."""
+    named = {(body["metadata"].get("namespace"), body["metadata"]["name"]): body for body in bodies}
+    if len(named) == len(bodies):
+        return bodies
+    return list({_identity(body): body for body in bodies}.values())
+
+
+def _identity(body: Json) -> tuple[object, ...]:
+    """What two dumps of one object have in common; objects of several clusters may have the same names."""
+    meta = body["metadata"]
+    return meta.get("namespace"), meta["name"], meta.get("uid")
 
 
 def _which(body: Json) -> str:
