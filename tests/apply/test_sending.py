@@ -224,6 +224,8 @@ def test_a_namespace_that_is_being_deleted_is_no_refusal_of_the_pod(outbox: Outb
         (500, 'admission webhook "m.io" denied the request: out of order', Blocked, Reason.PodRefused),
         (409, 'admission webhook "m.io" denied the request: there is one', Blocked, Reason.PodRefused),
         (429, "slow down", Retry, Reason.ApiUnavailable),
+        (408, "the request took too long", Blocked, Reason.PodRefused),
+        (410, "gone", Blocked, Reason.PodRefused),
     ],
     ids=[
         "quota",
@@ -235,6 +237,8 @@ def test_a_namespace_that_is_being_deleted_is_no_refusal_of_the_pod(outbox: Outb
         "webhook fails",
         "webhook says 409",
         "busy",
+        "timed out",
+        "gone",
     ],
 )
 def test_a_refusal_says_who_can_change_it(
@@ -339,3 +343,17 @@ def test_a_name_that_somebody_else_has_is_left_alone(outbox: Outbox) -> None:
         outbox.writer.carry_out(ApplyObject(SERVICE))
     assert taken.value.reason is Reason.NameTaken
     assert {seen.method for seen in outbox.server.requests} == {"GET"}
+
+
+@pytest.mark.parametrize("page", ["<html>log in</html>", '{"metadata":', "[]", "null"])
+@pytest.mark.parametrize("action", [CreatePod(POD), ApplyObject(SERVICE), UnroutePod("team", "p", "u1", 0.0)], ids=repr)
+def test_a_page_of_somebody_before_the_api_server_is_no_success(outbox: Outbox, page: str, action: Action) -> None:
+    """A proxy that answers 200 has carried nothing out: a pod that was not taken out of routing is not deleted."""
+    outbox.server.answer = lambda request: web.Response(
+        status=404 if request.method == "GET" else 200, text="{}" if request.method == "GET" else page
+    )
+    with pytest.raises(Retry, match="what answers is no API server"):
+        outbox.writer.carry_out(action)
+    with pytest.raises(Retry, match="what answers is no API server"):
+        outbox.writer.write_status(KEY, {"replicas": 1}, labels.DECIDE_MANAGER, "1")
+    assert [] == outbox.counted

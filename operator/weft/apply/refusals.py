@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.apply.sending import CONFLICT, FORBIDDEN, NOT_FOUND, SERVER_ERRORS, TOO_MANY, UNAUTHORIZED, Unanswered
+from weft.apply.sending import (
+    CONFLICT,
+    FORBIDDEN,
+    GONE,
+    NOT_FOUND,
+    SERVER_ERRORS,
+    TIMED_OUT,
+    TOO_MANY,
+    UNAUTHORIZED,
+    Unanswered,
+)
 from weft.domain.errors import Blocked, Invalid, Retry, WeftError
 from weft.domain.reasons import Reason
 
@@ -12,8 +22,8 @@ if TYPE_CHECKING:
     from weft.apply.sending import Answer
 
 
-# Of these and of server errors, only those from admission come here, and a missing namespace.
-_SAY_NOTHING_OF_THE_OBJECT = frozenset({UNAUTHORIZED, NOT_FOUND, CONFLICT, TOO_MANY})
+# Of these and of server errors, only those from admission come here, a missing namespace, and what a proxy answers.
+_SAY_NOTHING_OF_THE_OBJECT = frozenset({UNAUTHORIZED, NOT_FOUND, TIMED_OUT, CONFLICT, GONE, TOO_MANY})
 
 
 class WebhookAway(Unanswered):

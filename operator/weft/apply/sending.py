@@ -38,6 +38,7 @@ _OF_ADMISSION = (_WEBHOOK_IS_AWAY, 'admission webhook "', "ValidatingAdmissionPo
 WRITE_TIMEOUT_SECONDS = (5.0, 30.0)
 
 UNAUTHORIZED, FORBIDDEN, NOT_FOUND, CONFLICT, UNPROCESSABLE, TOO_MANY = 401, 403, 404, 409, 422, 429
+TIMED_OUT, GONE = 408, 410
 SERVER_ERRORS = 500
 
 
@@ -145,7 +146,12 @@ class Sender:
             content = response.read()
         except (HTTPError, ApiException, OSError) as error:
             raise Retry(Reason.ApiUnavailable, f"the API server cannot be reached: {_brief(error)}") from error
-        return self._understood(response.status, _json(content), response.headers.get("Retry-After"))
+        body = _json(content)
+        if body is None and 200 <= response.status < 300:  # noqa: PLR2004 - the HTTP success class
+            # A proxy or a login page: nothing was carried out, whatever it says.
+            raise Retry(Reason.ApiUnavailable, f"what answers is no API server: {_text(content)[:100]!r}")
+        told = {"message": _text(content)} if body is None else body
+        return self._understood(response.status, told, response.headers.get("Retry-After"))
 
     def _understood(self, status: int, body: Json, retry_after: str | None) -> Answer:
         answer = Answer(status, body)
@@ -178,12 +184,17 @@ def _as_yaml(body: Any) -> bytes:  # noqa: ANN401 - any JSON
     return _NOT_PRINTABLE_IN_YAML.sub(lambda found: f"\\u{ord(found[0]):04x}", text).encode()
 
 
-def _json(content: bytes | None) -> Json:
+def _json(content: bytes | None) -> Json | None:
+    """The object in an answer, empty where it has no body; None for anything that no API server answers."""
     try:
         value = json.loads(content or b"{}")
     except ValueError:
-        return {"message": (content or b"").decode("utf-8", errors="replace")[:500]}
-    return value if isinstance(value, dict) else {}
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _text(content: bytes | None) -> str:
+    return (content or b"").decode("utf-8", errors="replace")[:500]
 
 
 def _delay_seconds(text: str | None) -> float | None:
