@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
 from hypothesis import given
@@ -49,6 +49,12 @@ def test_an_expert_group_may_be_pinned_alone() -> None:
     assert plan.shape.gpus == 32
 
 
+def test_an_expert_group_that_is_no_power_of_two_is_formed_by_data_parallel_ranks() -> None:
+    """384 experts, and 12 trays of 4 GPUs."""
+    plan = Wish("Kimi-K2-Instruct", (GB200,), pins=ShapePins(expert_parallel=48)).plan()
+    assert (48, 48) == (plan.shape.expert_parallel, plan.shape.gpus)
+
+
 def test_data_parallel_ranks_may_be_pinned() -> None:
     plan = Wish(DEEPSEEK, (H200,), pins=ShapePins(tensor_parallel=1, data_parallel=8)).plan()
     assert str(plan.shape) == "H200 FP8 TP1 DP8 EP8"
@@ -85,6 +91,14 @@ def test_pins_of_one_mean_one_for_a_dense_model_too() -> None:
         (
             Wish(QWEN_MOE, pins=ShapePins(tensor_parallel=4, expert_parallel=3)),
             "spec.shape.expertParallel 3: EP 3 is not what TP 4 x DP 1 form",
+        ),
+        (
+            Wish(DEEPSEEK, (GB200,), pins=ShapePins(expert_parallel=72)),
+            "spec.shape.expertParallel 72: EP 72 does not divide 256 experts; allowed: 1, 2, 4",
+        ),
+        (
+            Wish(DEEPSEEK, (B200, replace(GB200, domain_gpus=60)), pins=ShapePins(expert_parallel=64)),
+            "a group of 64 GPUs leaves the NVLink domain; allowed: up to 60, the largest GB200 domain",
         ),
         (Wish(LLAMA_8B, pins=ShapePins(expert_parallel=4)), "has no experts; allowed: 1"),
         (Wish(LLAMA_8B, pins=ShapePins(data_parallel=4)), "allowed: 1, and more replicas do the same"),

@@ -156,13 +156,25 @@ def _tensor_sizes(pins: ShapePins, setting: Setting) -> list[int]:
 
 
 def _data_sizes(request: ShapeRequest, setting: Setting, tensor: int) -> list[int]:
-    """Sizes of attention DP inside a replica, which only helps models with experts."""
-    pinned = request.spec.shape.data_parallel
-    if pinned is not None:
-        return [pinned]
-    if request.architecture.experts is None or setting.supply.shared or tensor > setting.supply.gpus_per_node:
+    """Sizes of attention DP inside a replica, which only helps models with experts: all, or what a pinned EP leaves."""
+    pins = request.spec.shape
+    if pins.data_parallel is not None:
+        return [pins.data_parallel]
+    if request.architecture.experts is None or setting.supply.shared:
+        return [1]
+    if (pins.expert_parallel or 1) > 1:
+        return _data_sizes_that_form(pins, tensor)
+    if tensor > setting.supply.gpus_per_node:
         return [1]
     return _powers_of_two(setting.supply.domain_gpus // tensor) or [1]
+
+
+def _data_sizes_that_form(pins: ShapePins, tensor: int) -> list[int]:
+    """The size of DP with which groups of `tensor` form the pinned EP; none where another TP may form it instead."""
+    experts, group = pins.expert_parallel or 1, tensor * (pins.prefill_context_parallel or 1)
+    if experts % group == 0:
+        return [experts // group]
+    return [1] if tensor == (pins.tensor_parallel or 1) else []
 
 
 def _decode_context_sizes(request: ShapeRequest, tensor: int, data: int = 1, expert: int = 1) -> list[int]:

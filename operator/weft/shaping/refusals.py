@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from weft.shaping.case import Case
     from weft.shaping.request import ShapeRequest
 
+KNOWN_MEMORY = 0.85  # of what a kind of GPU has: a node that is labelled with less makes all plans smaller
 _OF_THE_ENGINE = frozenset({Reason.PrecisionUnsupported, Reason.EngineUnsupported})
 # The pins that a reason may be due to, the likeliest first.
 _PINS = {
@@ -47,7 +48,8 @@ def nothing_possible(request: ShapeRequest, refused: tuple[tuple[Case, Explanati
     if of_memory:
         return _does_not_fit(request, of_memory, refused)
     by_engine = [why for _, why in refused if why.reason in _OF_THE_ENGINE]
-    structural = [why for _, why in refused if why.reason not in _OF_THE_ENGINE]
+    roomiest = sorted(refused, key=lambda each: -each[0].option.supply.domain_gpus)  # sizes are told for the most room
+    structural = [why for _, why in roomiest if why.reason not in _OF_THE_ENGINE]
     pinned = any(size is not None for size in _pins(request.spec.shape).values())
     if structural and (pinned or not by_engine):  # without pins there are always sizes that divide
         return Invalid(Reason.ShapeInvalid, _pin_named(request.spec.shape, structural[0]))
@@ -84,11 +86,12 @@ def _does_not_fit(request: ShapeRequest, cases: list[Case], refused: tuple[tuple
 
 
 def _smallest_part(case: Case) -> str:
-    """A note on the smallest part of a GPU, as a plan has to fit on all of them; empty for whole GPUs."""
-    supply = case.option.supply
-    if not supply.shared:
-        return ""
+    """A note on the smallest part of a GPU, as a plan has to fit on all, or on a label that takes memory from one."""
+    supply, known = case.option.supply, case.option.accelerator.memory_bytes
     size = f"{supply.memory_bytes / GIB:.1f} GiB"
+    if not supply.shared:
+        less = supply.memory_bytes < KNOWN_MEMORY * known
+        return f" (a node's label says {size} of memory, where such GPUs have {known / GIB:.1f})" if less else ""
     return f" (parts of GPUs, of which the smallest has {size}; placement.nodeSelector may select larger ones)"
 
 
