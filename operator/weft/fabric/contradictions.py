@@ -11,9 +11,9 @@ from weft.domain.reasons import Explanation, Reason
 from weft.domain.units import MIB
 from weft.fabric.devices import INSTANCE_LABELS, PRODUCT_LABELS, accelerator_of_driver
 from weft.fabric.members import REMEMBERED, Member, member_of
-from weft.fabric.membership import CLIQUE, RACK_LABELS, TOPOGRAPH, clique_of, topograph_domain
+from weft.fabric.membership import CLIQUE, NO_FABRIC, RACK_LABELS, TOPOGRAPH, clique_of, topograph_domain
 from weft.fabric.network import NETWORKS
-from weft.fabric.parts import MEMORY_MIB
+from weft.fabric.parts import MEMORY_MIB, is_absurd, labelled_memory_bytes
 from weft.fabric.reach import is_cut, reach_of, whole_gpus
 
 if TYPE_CHECKING:
@@ -35,10 +35,11 @@ def within_a_domain(domain: str, members: Sequence[Member]) -> Iterator[Explanat
     """Note what the labels of one multi-node domain disagree about, and whether it is split or its clique believed."""
     apart, cut = "read as separate domains", is_cut(domain, list(members))
     believed = apart if cut else "the clique is believed"
+    kinds = {member.devices.accelerator.name for member in members}
     clouds = {tuple(member.labels.get(label, "") for label in CLOUD_RACKS) for member in members}
     claims = (
         ("zones", {member.zone for member in members}, apart),
-        ("accelerators", {member.devices.accelerator.name for member in members}, apart),
+        ("accelerators", kinds, apart),
         ("topograph domains", {topograph_domain(member.labels) or "" for member in members}, believed),
         *(
             (f"values of {label}", {racks[index] for racks in clouds}, believed)
@@ -54,10 +55,10 @@ def within_a_domain(domain: str, members: Sequence[Member]) -> Iterator[Explanat
             )
     if cut:
         devices, reach = whole_gpus(members), reach_of(members)
-        yield Explanation(
-            Reason.LabelsContradict,
-            f"NVLink domain {domain} ({named}) has {devices} GPUs, more than the {reach} that NVLink joins: {apart}",
-        )
+        why = f"has {devices} GPUs, more than the {reach} that NVLink joins"
+        if devices <= reach or reach == 1:
+            why = f"has several nodes of {listed(kinds)}, whose links do not leave a node"
+        yield Explanation(Reason.LabelsContradict, f"NVLink domain {domain} ({named}) {why}: {apart}")
 
 
 def beside_a_clique(apart: Apart) -> Explanation:
@@ -98,20 +99,22 @@ def _products(member: Member, catalog: Catalog) -> Iterator[Explanation]:
 
 
 def _memory(member: Member, _: Catalog) -> Iterator[Explanation]:
-    """Note a memory label that is far from the memory of such GPUs.
+    """Note a memory label that is no number, or far from the memory of such GPUs; one that is absurd bars the node.
 
     Plans go by the smallest memory that a pool may use, so a wrong label matters. Our own product label may name a
     stand-in for a GPU that the catalog does not know, so nothing is compared then.
     """
     devices, known = member.devices, member.devices.accelerator.memory_bytes
-    if devices.shared or not member.labels.get(MEMORY_MIB) or member.labels.get(PRODUCT_LABELS[0]):
+    label = member.labels.get(MEMORY_MIB)
+    if devices.shared or not label or member.labels.get(PRODUCT_LABELS[0]):
         return
-    if abs(devices.memory_bytes - known) > MEMORY_OFF * known:
-        yield Explanation(
-            Reason.LabelsContradict,
-            f"node {member.node.name}: {MEMORY_MIB}={member.labels.get(MEMORY_MIB)}, where {devices.accelerator.name} "
-            f"has {known // MIB}: the label is believed",
-        )
+    says, name = f"node {member.node.name}: {MEMORY_MIB}={label}", devices.accelerator.name
+    if not labelled_memory_bytes(member.labels):
+        why = f"{says} is no number of MiB: {known // MIB} are believed, as {name} has"
+        yield Explanation(Reason.LabelsContradict, why)
+    elif abs(devices.memory_bytes - known) > MEMORY_OFF * known and not is_absurd(devices.memory_bytes, known):
+        why = f"{says}, where {name} has {known // MIB}: the label is believed"
+        yield Explanation(Reason.LabelsContradict, why)
 
 
 def _driver(member: Member, catalog: Catalog) -> Iterator[Explanation]:
@@ -139,6 +142,12 @@ def _driver(member: Member, catalog: Catalog) -> Iterator[Explanation]:
 def _cliques(member: Member, _: Catalog) -> Iterator[Explanation]:
     """Note where the cliques that ComputeDomains found at pod start differ from the node's label or from each other."""
     label, cliques = clique_of(member.labels), member.reported.cliques
+    told = member.labels.get(CLIQUE, "")
+    if told and not label and not told.startswith(NO_FABRIC):
+        yield Explanation(
+            Reason.LabelsContradict,
+            f"node {member.node.name}: {CLIQUE}={told} has no cluster UUID, which tells racks apart: it joins no nodes",
+        )
     others = [clique for clique in cliques if clique != label]
     if label and others:
         yield Explanation(

@@ -69,7 +69,7 @@ def read_devices(
     product = product or _product_of_driver(offered, reported, catalog)
     if product is None:
         return _without_a_product(node, labels, catalog, reported)
-    accelerator = catalog.accelerator_of_product(whole_product(product))
+    accelerator = accelerator_of_driver(whole_product(product), catalog)  # an edited file may have the driver's blanks
     if accelerator is None:
         return Explanation(
             Reason.AcceleratorUnknown,
@@ -86,10 +86,16 @@ def read_devices(
         return elsewhere or Explanation(
             Reason.DevicePluginMissing,
             f"node {node.name} is labelled {product!r} but offers no {accelerator.resource}: "
-            "is the device plugin running?",
+            f"{_instead(there, catalog) or 'is the device plugin running?'}",
         )
     offer = Offer(labels, product, accelerator, resource, offered[resource])
     return Devices(accelerator, resource, memory_bytes(offer), are_parts(offer), elsewhere=elsewhere)
+
+
+def _instead(there: Mapping[str, int], catalog: Catalog) -> str:
+    """Say what accelerators of other vendors a node offers; empty for none, where its device plugin may be away."""
+    named = [f"{count} {name}" for name, count in sorted(there.items()) if is_accelerator(name, catalog)]
+    return f"it offers {' and '.join(named)}, so that the label is wrong" if named else ""
 
 
 def _there(node: NodeRecord) -> dict[str, int]:

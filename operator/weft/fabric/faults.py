@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 from weft.domain.fabric import Notice
 from weft.domain.figures import counted
 from weft.domain.reasons import Explanation, Reason
+from weft.domain.units import MIB
+from weft.fabric.devices import PRODUCT_LABELS
+from weft.fabric.parts import MEMORY_MIB, is_absurd, labelled_memory_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -217,6 +220,24 @@ def its_compute_domain_is_not_ready(each: Evidence) -> Explanation | None:
     return Explanation(Reason.ComputeDomainNotReady, f"node {each.node.name} is not ready in ComputeDomain {waits[0]}")
 
 
+def its_memory_cannot_be_true(each: Evidence) -> Explanation | None:
+    """Holds where a label gives a GPU a memory that its product does not have: one of both labels is wrong.
+
+    Plans go by the smallest memory of a kind, so that the label of one node would be that of all. Our own product
+    label may name a stand-in for a GPU that the catalog does not know.
+    """
+    devices, known = each.devices, each.devices.accelerator
+    if devices.shared or devices.claimable or each.labels.get(PRODUCT_LABELS[0]):
+        return None
+    if not labelled_memory_bytes(each.labels) or not is_absurd(devices.memory_bytes, known.memory_bytes):
+        return None
+    return Explanation(
+        Reason.LabelsContradict,
+        f"node {each.node.name} has {MEMORY_MIB}={each.labels[MEMORY_MIB]} and is labelled as {known.name}, which has "
+        f"{known.memory_bytes // MIB}: nothing new goes there until one of them is corrected",
+    )
+
+
 def only_claims_reach_its_devices(each: Evidence) -> Explanation | None:
     """Holds where GPUs are offered through DRA only, which Weft's pods do not use."""
     if not each.devices.claimable:
@@ -261,4 +282,5 @@ _UNUSABLE = (
     it_waits_for_its_release,
     its_conditions_tell_of_a_fault,
     its_compute_domain_is_not_ready,
+    its_memory_cannot_be_true,
 )

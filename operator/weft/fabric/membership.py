@@ -57,8 +57,11 @@ def clique_of(labels: Mapping[str, str]) -> str:
 
 
 def names_a_fabric(clique: str) -> bool:
-    """Whether nodes with this clique share NVLink: not for an empty clique, nor without a cluster UUID."""
-    return clique != "" and not clique.startswith(NO_FABRIC)
+    """Whether nodes with this clique share NVLink: not for an empty clique, nor without a cluster UUID.
+
+    A clique's own number (`.1`, `1`) is the same in every rack.
+    """
+    return clique != "" and not clique.startswith((NO_FABRIC, ".")) and not clique.isdigit()
 
 
 def zone_of(labels: Mapping[str, str]) -> str:

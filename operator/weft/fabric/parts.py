@@ -33,12 +33,16 @@ AMD_PARTITIONS = ("amd.com/compute-memory-partition", "beta.amd.com/compute-memo
 # Devices that a GPU is cut into, by the first half of that label (`cpx_nps4`).
 PARTS_OF_A_GPU = {"spx": 1, "dpx": 2, "tpx": 3, "qpx": 4, "cpx": 8}
 SHARED_RESOURCE_SUFFIX = ".shared"
+SHARED_SUFFIX = "-SHARED"  # of the product, where feature discovery sees more devices than GPUs
 GB = 10**9
 MOST_GPUS = 16  # most of one machine, as in a2-megagpu-16g
+MOST_OFF = 4  # times more or less memory than a kind of GPU has: a wrong unit, or a digit too few or too many
+FEWEST_SHARING = 2  # devices of a GPU that is shared by somebody who does not say by how many
 LONGEST_LABEL = 63  # characters; an edited file may have more digits than Python reads
 
-_PARTITION_SUFFIX = re.compile(r"(-MIG-.+)?(-SHARED)?$")
+_PARTITION_SUFFIX = re.compile(r"(-MIG-.+)?(-SHARED)?$", re.IGNORECASE)
 _PROFILE = re.compile(r"\d+g\.(?P<gigabytes>\d{1,4})gb.*")
+_PROFILE_SUFFIX = re.compile(r"-MIG-\d+g\.(?P<gigabytes>\d{1,4})gb", re.IGNORECASE)
 
 
 def whole_product(product: str) -> str:
@@ -71,22 +75,40 @@ def are_parts(offer: Offer) -> bool:
 def memory_bytes(offer: Offer) -> int:
     """Return the bytes of one device: by its label (MiB, of the MIG device where there is one), else by the catalog.
 
-    Time-sliced devices and AMD's partitions share one memory without isolation, so each counts for its share.
+    Without that label the product's name tells the size of MIG devices. Time-sliced devices and AMD's partitions share
+    one memory without isolation, so each counts for its share.
     """
-    whole = _number(offer.labels.get(MEMORY_MIB)) * MIB or offer.accelerator.memory_bytes
+    whole = labelled_memory_bytes(offer.labels) or _of_the_profile(offer.product) or offer.accelerator.memory_bytes
     profile = _PROFILE.fullmatch(offer.labels.get(MIG_PROFILE, ""))
     if profile is not None:
         whole = min(whole, int(profile["gigabytes"]) * GB)
     return whole // _devices_in_one_memory(offer)
 
 
+def labelled_memory_bytes(labels: Labels) -> int:
+    """Return what the memory label says, in bytes; 0 where it is missing or no number of MiB."""
+    return _number(labels.get(MEMORY_MIB)) * MIB
+
+
+def is_absurd(labelled_bytes: int, known_bytes: int) -> bool:
+    """Whether a device cannot have that much memory if it is what its product label says: one of both is wrong."""
+    return not known_bytes <= MOST_OFF * labelled_bytes <= MOST_OFF**2 * known_bytes
+
+
+def _of_the_profile(product: str) -> int:
+    """Return the bytes of MIG devices by the name of their product (`...-MIG-3g.40gb`); 0 for anything else."""
+    found = _PROFILE_SUFFIX.search(product)
+    return int(found["gigabytes"]) * GB if found else 0
+
+
 def _are_mig_devices(offer: Offer) -> bool:
-    return bool(offer.labels.get(MIG_PROFILE)) or "-MIG-" in offer.product
+    return bool(offer.labels.get(MIG_PROFILE)) or "-MIG-" in offer.product.upper()
 
 
 def _devices_in_one_memory(offer: Offer) -> int:
     """Count the devices that share the memory of one GPU or MIG device without isolation; at least 1."""
-    told = max(1, *(_number(offer.labels.get(clients)) for clients in SHARING.values()))
+    least = FEWEST_SHARING if offer.product.upper().endswith(SHARED_SUFFIX) else 1
+    told = max(least, *(_number(offer.labels.get(clients)) for clients in SHARING.values()))
     told *= _partitions(offer.labels)
     return told if _are_mig_devices(offer) else max(told, _devices_per_gpu(offer))
 

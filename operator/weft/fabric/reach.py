@@ -36,6 +36,15 @@ def is_cut(name: str, members: list[Member]) -> bool:
     return len(list(within_reach(name, members))) > 1
 
 
+def end_at_a_node(members: Sequence[Member]) -> bool:
+    """Whether these are cards or boards whose links never leave a node, of a kind that is several to a node.
+
+    Superchips of one GPU (GH200) are sold in racks too, which the catalog does not tell from lone ones.
+    """
+    kinds = (member.devices.accelerator for member in members)
+    return all(1 < kind.gpus_per_node >= kind.domain_gpus for kind in kinds)
+
+
 def _is_beyond_reach(members: Sequence[Member]) -> bool:
     """Whether these nodes have more GPUs than NVLink can join."""
     return len(members) > 1 and whole_gpus(members) > reach_of(members) > 1
@@ -51,6 +60,9 @@ def within_reach(name: str, members: list[Member]) -> Iterator[Together]:
 
     Labels that tell racks apart cut a domain even while few nodes are ready, so that it does not change as nodes start.
     """
+    if len(members) > 1 and end_at_a_node(members):
+        yield from ((member.node.name, [member]) for member in members)
+        return
     if not _is_beyond_reach(members):
         yield name, members
         return

@@ -60,6 +60,8 @@ def _need(shape: Shape, group: int) -> str:
     if shape.pods == 1:
         return f"{shape} needs {_gpus(shape.gpus_per_pod)} free on one node"
     parts = f" for each of {shape.pods // group} pipeline stages" if group < shape.pods else ""
+    if group == 1:
+        return f"{shape} needs a node with {_gpus(shape.gpus_per_pod)} free{parts}"
     return f"{shape} needs {group} nodes with {_gpus(shape.gpus_per_pod)} free each inside one NVLink domain{parts}"
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import TYPE_CHECKING
 
 from weft.domain.reasons import Explanation, Reason
@@ -19,6 +18,10 @@ if TYPE_CHECKING:
 
 # Taints by which Kubernetes itself marks passing states of a node (not ready, cordoned, short of memory).
 PASSING_TAINTS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
+# Notes of nodes that are no part of the fabric; all others are about nodes that are.
+_OF_UNUSED_NODES = frozenset({Reason.AcceleratorUnknown, Reason.DevicePluginMissing, Reason.SharedDevice})
+# Of what keeps everybody off a node, that which does not pass by itself: plans do not count on it.
+_LASTING = frozenset({Reason.DynamicResourcesOnly, Reason.LabelsContradict})
 PLACEMENTS = 4096  # answers that are kept
 
 
@@ -61,7 +64,10 @@ def left_out(fabric: Fabric, placement: PlacementSpec) -> dict[str, Explanation]
 
 
 def no_supplier(fabric: Fabric, placement: PlacementSpec) -> Explanation:
-    """Why `suppliers` finds none: what is allowed, what the cluster has, and what keeps the pool off it."""
+    """Why `suppliers` finds none: what is allowed, what the cluster has, and what keeps the pool off it.
+
+    What bars a node that `placement.nodeSelector` selects comes before nodes that it does not.
+    """
     allowed = ", ".join(placement.accelerators) or "any in the catalog"
     present = ", ".join(sorted({domain.accelerator for domain in fabric.domains})) or "none"
     tolerated = tolerated_by(placement.tolerations, fabric)
@@ -71,7 +77,8 @@ def no_supplier(fabric: Fabric, placement: PlacementSpec) -> Explanation:
         if placement.allows(domain.accelerator)
         for node in domain.nodes
     )
-    told = chain(filter(None, refusals), fabric.notes)
+    told = sorted(filter(None, refusals), key=lambda each: each.reason is Reason.NodeNotSelected)
+    told += [note for note in fabric.notes if note.reason in _OF_UNUSED_NODES]
     why = next((f"; {each.message}" for each in told), "")
     return Explanation(Reason.NoAccelerator, f"allowed accelerators: {allowed}; the cluster has {present}{why}")
 
@@ -148,7 +155,7 @@ def _supplier(accelerator: str, shared: bool, nodes: list[FabricNode]) -> Suppli
 
 def _never_usable(node: FabricNode, placement: PlacementSpec, tolerated: Tolerated) -> Explanation | None:
     """Why the pool cannot use a node even when it is up and empty."""
-    if node.unusable is not None and node.unusable.reason is Reason.DynamicResourcesOnly:
+    if node.unusable is not None and node.unusable.reason in _LASTING:
         return node.unusable
     lasting = tuple(taint for taint in node.taints if not taint.key.startswith(PASSING_TAINTS))
     settled = replace(node, taints=lasting) if lasting != node.taints else node
