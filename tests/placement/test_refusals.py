@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tests.fabric.cluster import board, busy, rack, tray
 from tests.placement.cases import ANYWHERE, free_map, tp
 from weft.domain.reasons import Reason
-from weft.domain.spec import PlacementSpec
+from weft.domain.spec import DomainRule, PlacementSpec
 from weft.placement import Hold, Refusal, Slot, find_slot, spares_of
 
 if TYPE_CHECKING:
@@ -182,3 +182,10 @@ def test_a_node_with_less_memory_than_a_pod_asks_for_is_named() -> None:
 def test_a_node_of_which_nothing_else_is_known_is_believed_to_have_it() -> None:
     """`weft plan` makes nodes up."""
     assert find_slot(tp(8), ANYWHERE, free_map([board("b-0")]), needs=(("rdma/ib", "8"),)) == Slot(("b-0",))
+
+
+def test_stages_of_one_gpu_need_a_node_each_and_no_domain() -> None:
+    anywhere = PlacementSpec(domain=DomainRule.Preferred)
+    free = free_map([board("b-0", gpus=1)])
+    found = refusal(replace(tp(1), pipeline_parallel=2, gpus_per_pod=1), free, anywhere)
+    assert "needs a node with 1 GPU free for each of 2 pipeline stages: " in found.explanation.message

@@ -171,3 +171,13 @@ def test_whatever_is_pinned_the_shape_keeps_every_hard_rule_or_is_refused(
     )
     assert shape.prefill_context_parallel == 1 or role is Role.Prefill
     assert all(getattr(pins, name) in {None, getattr(shape, name)} for name in PINS)
+
+
+def test_a_model_that_does_not_fit_for_a_label_that_takes_memory_is_told_so() -> None:
+    """Plans go by the smallest memory of a kind: one node's label makes those of all of them smaller."""
+    few = replace(H200, memory_bytes=H200.memory_bytes // 3, domain_gpus=1, gpus_per_node=1)
+    with pytest.raises(Invalid, match=r"\(a node's label says 46.8 GiB of memory, where such GPUs have 140.4\)"):
+        Wish(LLAMA_70B, (few,)).plan()
+    with pytest.raises(Invalid) as caught:
+        Wish(LLAMA_405B, (replace(H200, domain_gpus=1, gpus_per_node=1),)).plan()
+    assert "label" not in caught.value.message
