@@ -7,6 +7,7 @@ from dataclasses import replace
 from tests.decide.limited import GPUS, limited
 from tests.decide.world import World, external, pool, pool_spec
 from tests.fabric.cluster import board
+from weft.domain.cluster import ContainerFailure
 from weft.domain.scaling_spec import ScalingSpec
 from weft.domain.spec import RolloutSpec
 
@@ -53,3 +54,15 @@ def test_a_clock_that_is_set_back_makes_nobody_wait_an_hour_for_a_quota_to_be_co
     world.now -= HOUR
     world.turn(20)
     assert (2, 1) == (world.serving("high"), world.serving("low"))
+
+
+def test_a_clock_that_is_set_back_by_a_day_makes_no_pool_wait_a_day_after_a_failure() -> None:
+    """Its last replica failed a moment ago, and the wait of ten seconds is over after ten, by whatever clock."""
+    world = World.of([board("b-0"), board("b-1")], pool("chat", pool_spec(8, external(1))))
+    world.turn(5)
+    world.end("chat-0-0", ContainerFailure("Error", "out of memory", exit_code=1))
+    world.turn()
+    assert 0 == world.serving("chat")
+    world.now -= 24 * HOUR
+    world.turn(8)
+    assert 1 == world.serving("chat")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from weft.domain.status import Failure
@@ -41,9 +42,14 @@ def failed_again(before: Failure | None, losses: Sequence[Loss], revision: str, 
 
 
 def forgiven(failure: Failure | None, revision: str, now: float, *, some_ready: bool) -> Failure | None:
-    """The record; None if it is of an earlier revision, or some are ready and `GOOD_SECONDS` have passed since."""
+    """The record; None if it is of an earlier revision, or some are ready and `GOOD_SECONDS` have passed since.
+
+    A failure in the future (the clock was set back) counts as of now, so that the wait ends.
+    """
     if failure is None or failure.revision != revision:
         return None
+    if failure.last > now:
+        return replace(failure, last=now)
     return None if some_ready and now - failure.last >= GOOD_SECONDS else failure
 
 
