@@ -54,3 +54,9 @@ def test_what_somebody_should_look_at_is_a_warning() -> None:
 def test_a_long_story_is_cut_where_the_api_server_would_refuse_it_whole() -> None:
     body = event_body(KEY, Explanation(Reason.EngineFailed, "x" * 2000), Reporter("y" * 200), warns=False)
     assert (1024, 128) == (len(body["note"]), len(body["reportingInstance"]))
+
+
+def test_what_others_say_in_their_own_script_is_cut_by_bytes_as_the_api_server_counts() -> None:
+    """A character may have up to four bytes, and none is cut in two."""
+    body = event_body(KEY, Explanation(Reason.EngineFailed, "x" + "é" * 1000), Reporter("weft-0"), warns=False)
+    assert body["note"] == "x" + "é" * 511

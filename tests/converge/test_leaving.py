@@ -205,10 +205,12 @@ def test_whoever_puts_the_label_back_holds_nobody_up() -> None:
     assert deletes(going.after(DRAIN + 5)) == [IDLE_GRACE_SECONDS]
 
 
-def test_a_clock_that_was_set_back_holds_nobody_up() -> None:
-    going = Going(one_pod(), idle=IDLE)
+@pytest.mark.parametrize("idle", [BUSY, IDLE], ids=["busy", "idle"])
+def test_a_clock_that_was_set_back_holds_nobody_up_and_cuts_nothing_off(*, idle: bool) -> None:
+    """For how long no front has chosen it nobody knows then: requests finish within the grace period of its pod."""
+    going = Going(one_pod(), idle=idle)
     going.after(0)
-    assert deletes(going.after(-3600)) == [IDLE_GRACE_SECONDS]
+    assert deletes(going.after(-3600)) == [None]
 
 
 def test_what_a_router_on_a_dead_node_keeps_is_looked_at_when_its_time_is_over() -> None:

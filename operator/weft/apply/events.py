@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 REPEAT_SECONDS = 60.0  # the same event is repeated no sooner
 MOST_IN_THAT_TIME = 6  # events with one reason about one object, whatever they say
-NOTE_CHARACTERS = 1024  # the API's own limit
+NOTE_BYTES = 1024  # the API's own limit, which it calls characters; it refuses a longer one as a whole
 WARNINGS = frozenset(
     {
         Reason.EngineFailed,
@@ -107,7 +107,7 @@ def event_body(key: ResourceKey, explanation: Explanation, reporter: Reporter, *
         "type": "Warning" if warns or explanation.reason in WARNINGS else "Normal",
         "reason": explanation.reason.value,
         "action": "Converge",
-        "note": explanation.message[:NOTE_CHARACTERS],
+        "note": explanation.message.encode(errors="replace")[:NOTE_BYTES].decode(errors="ignore"),
         "regarding": {
             "apiVersion": labels.API_VERSION,
             "kind": key.kind,

@@ -93,8 +93,7 @@ def finishes(replica: Replica, fabric: Fabric, way: WayToLeave) -> bool:
         return True  # all carry the label
     passed = way.heard.now - max(left)
     told_after_the_last_came = passed - word.age_seconds >= way.chosen_seconds
-    is_over = not 0 <= passed < way.chosen_seconds + way.drain_seconds  # below 0: the clock was set back
-    is_over = is_over or ends_in_seconds(replica, fabric, way) <= 0.0
+    is_over = passed >= way.chosen_seconds + way.drain_seconds or ends_in_seconds(replica, fabric, way) <= 0.0
     is_idle = word.idle and told_after_the_last_came and not any(pod.routed for pod in replica.pods)
     return not is_over and not is_idle
 
@@ -139,7 +138,12 @@ def _word_of(replica: Replica, way: WayToLeave) -> EngineWord | None:
         return None
     if way.leaves_by is not LeavesBy.Label or not (leader.routed or leader.unrouted is not None):
         return None
-    return way.heard.word_of(leader)
+    return None if _clock_was_set_back(replica, way.heard.now) else way.heard.word_of(leader)
+
+
+def _clock_was_set_back(replica: Replica, now: float) -> bool:
+    """Whether it left its front in what is the future now, so that nobody knows for how long it has been out of it."""
+    return any(pod.unrouted is not None and pod.unrouted > now for pod in replica.pods)
 
 
 def _unroute(replica: Replica, way: WayToLeave) -> Iterator[Action]:
