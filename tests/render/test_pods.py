@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -240,6 +241,14 @@ def test_users_variables_win_over_ours_and_appear_once() -> None:
     assert len(names) == len(set(names))
     assert {"name": "HOME", "value": "/data"} in container["env"]
     assert {"name": "VLLM_NO_USAGE_STATS", "value": "0"} in container["env"]
+
+
+@pytest.mark.parametrize("value", ["$(HOME)", "pa$$word", "$$(HOME)", "costs $5$", "$"])
+def test_a_users_variable_means_what_is_written(value: str) -> None:
+    """Kubernetes replaces `$(NAME)` by another variable, and `$$` by one dollar."""
+    container = render_one(spec(engine=EngineSpec(env=(("WORD", value),))))["containers"][0]
+    given = next(variable["value"] for variable in container["env"] if variable["name"] == "WORD")
+    assert re.sub(r"\$\((\w+)\)|\$\$", lambda found: "$" if found[1] is None else "replaced", given) == value
 
 
 def render_one(wanted: PoolSpec, release: EngineRelease = RELEASE) -> dict[str, Any]:

@@ -85,7 +85,12 @@ def _variable(value: EnvValue) -> Json:
     if value.secret is not None:
         secret, key = value.secret
         return {"name": value.name, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}}
-    return {"name": value.name, "value": value.value}
+    return {"name": value.name, "value": _literally(value.value)}
+
+
+def _literally(text: str) -> str:
+    """The text as Kubernetes has to be given it: of `$(NAME)` it makes another variable's value, of `$$` one dollar."""
+    return text.replace("$", "$$")
 
 
 def _probe(probe: HttpProbe) -> Json:
