@@ -102,6 +102,23 @@ def test_a_paused_rollout_replaces_nothing_but_still_scales() -> None:
     assert (outdated(world), world.serving("chat")) == (2, 3)
 
 
+@pytest.mark.parametrize("frozen", [False, True], ids=["paused", "paused and frozen"])
+def test_a_pause_keeps_no_place_for_a_replica_that_was_never_made(*, frozen: bool) -> None:
+    """The spec changed before its pods were created: nobody makes pods of the earlier revision any more."""
+    world = rolling_world(1, 4, RolloutSpec(paused=True))
+    spec = world.pools["chat"].spec
+    assert spec is not None
+    scaling = replace(external(2), freeze_until=world.now + 3600.0 if frozen else None)
+    world.edit("chat", replace(spec, scaling=scaling))
+    world.decide()
+    kept, unmade = world.status("chat").assignments
+    change(world)
+    world.decide()
+    now = world.status("chat")
+    assert [each.replica for each in now.assignments] == [kept.replica, unmade.replica + 1]
+    assert [each.revision == now.revision for each in now.assignments] == [False, True]
+
+
 def test_a_broken_revision_is_replaced_without_waiting_for_it() -> None:
     """A change that cannot start is followed by one that can: the broken replicas go first, the old ones stay."""
     world = rolling_world(3, 4, RolloutSpec(max_surge=1, max_unavailable=0))

@@ -284,6 +284,14 @@ def test_a_front_of_a_pair_selects_both_sides() -> None:
     assert [(port.name, port.number) for port in made.ports] == [("http", 30000), ("metrics", 29000)]
 
 
+@pytest.mark.parametrize("drain", [60, 300, 3600])
+def test_a_front_that_goes_lets_streams_run_for_as_long_as_a_replica_does(drain: int) -> None:
+    """By itself it ends them after three minutes."""
+    made = ENGINE.front(FrontRequest("team", RouterSpec(), (("a", "1"),), drain_seconds=drain))
+    assert f"--shutdown-grace-period-secs {drain}" in " ".join(made.command)
+    assert (made.pre_stop_seconds, made.grace_seconds) == (5, 5 + drain + 5)
+
+
 def test_a_checkpoint_in_another_precision_is_quantised_while_loading_or_refused() -> None:
     to_fp8 = planned(shape(engine=EngineName.SGLang, precision=Precision.FP8))
     assert "--quantization fp8" in command(chosen=to_fp8, checkpoint=Precision.BF16)

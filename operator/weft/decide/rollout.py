@@ -149,8 +149,11 @@ def arriving(replicas: Sequence[Departure], desired: int, rollout: RolloutSpec) 
 
 
 def has_to_go(each: Departure, rollout: RolloutSpec) -> bool:
-    """Whether a replica must leave: a paused rollout keeps outdated ones, but none on a node that goes away."""
-    return each.displaced is not None or (each.outdated and not rollout.paused)
+    """Whether a replica must leave.
+
+    A paused rollout keeps outdated ones, but none on a node that goes away, nor any that will never have its pods.
+    """
+    return each.displaced is not None or (each.outdated and not rollout.paused) or each.unmade
 
 
 def serving(replicas: Iterable[Departure]) -> float:

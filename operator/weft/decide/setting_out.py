@@ -236,6 +236,7 @@ def _departure(replica: AssignedReplica, turn: Turn, start: Start) -> Departure:
         serves_seconds=serves,
         share=share_beside(replica.assignment, planned) if outdated and not turn.frozen else 1.0,
         stranded=stranded,
+        unmade=outdated and not (replica.whole or replica.may_have_run),
     )
 
 

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
 PORT = 30000
 ROUTER_METRICS_PORT = 29000
-ROUTER_GRACE_SECONDS = 180  # --shutdown-grace-period-secs, its default
 BOOTSTRAP_ANNOTATION = "sglang.ai/bootstrap-port"
 OLDEST: Version = (0, 5, 3)
 ANSWERS_READY: Version = (0, 5, 20)  # GET /ready
@@ -95,19 +94,23 @@ class SGLang:
         )
 
     def front(self, request: FrontRequest) -> ContainerLaunch:
-        """`sglang-router`, which discovers its engines by watching pods of the namespace."""
+        """`sglang-router`, which discovers its engines by watching pods of the namespace.
+
+        On SIGTERM it ends streams by itself, after three minutes if it is not told otherwise.
+        """
         return ContainerLaunch(
             command=(
                 *("python3", "-m", "sglang_router.launch_router"),
                 *("--host", "0.0.0.0", "--port", str(PORT)),  # noqa: S104 - a server in a pod of its own
                 *("--prometheus-host", "0.0.0.0", "--prometheus-port", str(ROUTER_METRICS_PORT)),  # noqa: S104 - as above
                 *("--health-check-interval-secs", str(ROUTER_PROBE_SECONDS)),
+                *("--shutdown-grace-period-secs", str(request.drain_seconds)),
                 *discovery_arguments(request, PORT, ("--pd-disaggregation",)),
             ),
             env=(EnvValue("HOME", "/tmp"),),  # noqa: S108 - a volume of the pod
             ports=(NamedPort("http", PORT), NamedPort("metrics", ROUTER_METRICS_PORT)),
             pre_stop_seconds=UNROUTING_SECONDS,
-            grace_seconds=UNROUTING_SECONDS + ROUTER_GRACE_SECONDS,
+            grace_seconds=UNROUTING_SECONDS + request.drain_seconds + MARGIN_SECONDS,
             readiness=HttpProbe("/readiness", PORT, PROBE_SECONDS),
         )
 

@@ -28,7 +28,8 @@ class Departure:
     yet, since the other half of its pair lacks as many; `urgent` that its node goes before a successor could serve.
     Requests that it takes within `serves_seconds` have time to finish, and `lasts` says that it takes them, as nobody
     else serves. `share` is its part of the capacity of a replica of the planned shape, by GPUs, at most 1. It is
-    `stranded` if one of its nodes is gone: it still serves, for an unknown time.
+    `stranded` if one of its nodes is gone: it still serves, for an unknown time. It is `unmade` if it was outdated
+    before all of its pods were created: converging creates no more of them.
     """
 
     assignment: Assignment
@@ -42,6 +43,7 @@ class Departure:
     lasts: bool = False
     share: float = 1.0
     stranded: bool = False
+    unmade: bool = False
 
     @property
     def may_return(self) -> bool:
