@@ -68,6 +68,13 @@ def test_a_namespace_and_pod_logs_render_what_the_overlays_hold(tools: Tools) ->
             "spec.template.spec.containers.0.args.1",
             "--allow-relaxation=RunAsRoot",
         ),
+        (
+            "networkPolicy.apiServerPorts={16443}",
+            "NetworkPolicy",
+            "spec.egress.1.ports",
+            [{"protocol": "TCP", "port": 16443}],
+        ),
+        ("networkPolicy.dnsPorts={5353}", "NetworkPolicy", "spec.egress.0.ports.0.port", 5353),
         ("networkPolicy.prometheus.port=8481", "NetworkPolicy", "spec.egress.3.ports.0.port", 8481),
         (
             "networkPolicy.prometheus.to[0].ipBlock.cidr=10.0.0.7/32",
@@ -107,6 +114,8 @@ def test_the_front_is_authorized_in_the_namespaces_that_are_listed(tools: Tools)
         "image.digest=latest",
         "crds.install=maybe",
         "networkPolicy.prometheus.port=0",
+        "networkPolicy.apiServerPorts={0}",
+        "networkPolicy.dnsPorts={}",
     ],
 )
 @pytest.mark.timeout(300)
