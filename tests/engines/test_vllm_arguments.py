@@ -233,7 +233,8 @@ def test_what_cannot_be_launched_is_refused_with_its_reason(wanted: PoolSpec, ch
         "-tp=4",
         "-n",
         "--port",
-        "--host=::",
+        "--host",
+        "--host=127.0.0.1",
         "--no-enable-expert-parallel",
         "--kv-transfer-config.kv_role",
         "--shutdown-timeout",
@@ -265,6 +266,16 @@ def test_a_refusal_names_the_field_and_the_shape() -> None:
 )
 def test_other_arguments_are_the_users(argument: str) -> None:
     assert VLLM.argument_conflict((argument,), shape(8)) is None
+
+
+@pytest.mark.parametrize("said", [("--host", "::"), ("--host=::",)], ids=["two", "one"])
+def test_it_may_be_told_to_listen_over_ipv6_too(said: tuple[str, ...]) -> None:
+    """By itself it listens on IPv4 alone, and pods may have no such address."""
+    assert VLLM.argument_conflict(("--max-num-seqs", "8", *said), shape(8)) is None
+    assert " ".join(command(spec(engine=EngineSpec(args=said)))).endswith(" ".join(said))
+    conflict = VLLM.argument_conflict((*said, "--port", "1"), shape(8))
+    assert conflict is not None
+    assert "--port" in conflict.message
 
 
 CACHED = Workload(1, 1000, 200, 3000, 600, prefix_hit=0.4)

@@ -1,4 +1,4 @@
-"""The Pod Security Standard `restricted` (Kubernetes 1.32) as far as our pods use its fields."""
+"""The Pod Security Standard `restricted` (Kubernetes 1.33) as far as our pods use its fields."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ VOLUMES = {
     "persistentVolumeClaim",
     "projected",
     "secret",
-    "image",
+    "image",  # not in 1.32, as docs/models.md says
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from weft.domain.reasons import Explanation, Reason
@@ -40,7 +41,7 @@ _OWNED = {
     "--headless": BY_WEFT,
     "--distributed-executor-backend": "use spec.engine.distributed",
     "--device-ids": BY_WEFT,
-    "--host": BY_WEFT,
+    "--host": "it listens on every IPv4 address; allowed: --host ::, with which it listens on IPv6 too",
     "--port": BY_WEFT,
     "--uds": BY_WEFT,
     "--grpc": BY_WEFT,
@@ -106,7 +107,14 @@ _FLAGS = OwnedFlags(_OWNED, _SHORT)
 
 def vllm_argument_conflict(args: tuple[str, ...], shape: Shape) -> Explanation | None:
     """Why the first argument that sets what Weft decides is refused, however it is spelled; None if there is none."""
-    return _FLAGS.conflict(args, shape)
+    return _FLAGS.conflict(_but_every_address(args), shape)
+
+
+def _but_every_address(args: tuple[str, ...]) -> tuple[str, ...]:
+    """The arguments without `--host ::`, which pods need that have IPv6 alone: no other address is reachable."""
+    told = [index for index, pair in enumerate(pairwise(args)) if pair == ("--host", "::")]
+    left_out = {*told, *(index + 1 for index in told)}
+    return tuple(each for index, each in enumerate(args) if index not in left_out and each != "--host=::")
 
 
 def vllm_env_conflict(names: tuple[str, ...]) -> Explanation | None:
