@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.scaling.cases import Pool, reason, seen
 from weft.domain.reasons import Reason
+from weft.domain.scaling_spec import ScalingMode
 
 
 def test_a_freeze_for_ever_in_any_zone_is_told() -> None:
@@ -27,3 +28,10 @@ def test_a_freeze_holds_until_it_ends() -> None:
     )
     pool.run(seen(15.0, 2), 100)
     assert pool.current == 9
+
+
+def test_a_count_that_others_own_is_followed_through_a_freeze() -> None:
+    pool = Pool()
+    pool.configured(freeze_until=pool.now + 100, mode=ScalingMode.External, replicas=5)
+    pool.step(seen(15.0, 2))
+    assert (pool.current, reason(pool)) == (5, Reason.OwnedExternally)
