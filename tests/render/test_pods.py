@@ -17,11 +17,11 @@ from tests.render.restricted import violations
 from tests.render.shapes import SHAPES
 from weft.domain import labels
 from weft.domain.shape import EngineName
-from weft.domain.spec import EngineSpec, ModelSource, ModelSpec, PodSpec, RolloutSpec, SourceKind
+from weft.domain.spec import EngineSpec, ModelSource, ModelSpec, PodSpec, RolloutSpec, RouterSpec, SourceKind
 from weft.domain.workload import Role
 from weft.engines import adapter_for
 from weft.engines.vllm_ray import HEAD, WORKER
-from weft.render import render_pods, render_service
+from weft.render import Front, pool_labels, render_front, render_pods, render_ranks_service, render_service
 
 if TYPE_CHECKING:
     from weft.domain.shape import EngineRelease
@@ -249,6 +249,15 @@ def test_a_users_variable_means_what_is_written(value: str) -> None:
     container = render_one(spec(engine=EngineSpec(env=(("WORD", value),))))["containers"][0]
     given = next(variable["value"] for variable in container["env"] if variable["name"] == "WORD")
     assert re.sub(r"\$\((\w+)\)|\$\$", lambda found: "$" if found[1] is None else "replaced", given) == value
+
+
+def test_the_names_of_ranks_are_of_engines_alone() -> None:
+    """Routers of the pool carry its UID, too."""
+    record = SHAPES["two-pods-tp16"]
+    chosen = render_ranks_service(record)["spec"]["selector"].items()
+    front = render_front(record.key, EngineName.VLLM, RouterSpec(), Front((record.key,), 1, 300.0), pool_labels(record))
+    assert chosen <= render_pods(record, record.status.assignments[0])[1]["metadata"]["labels"].items()
+    assert not chosen <= front["spec"]["template"]["metadata"]["labels"].items()
 
 
 def render_one(wanted: PoolSpec, release: EngineRelease = RELEASE) -> dict[str, Any]:

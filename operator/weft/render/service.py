@@ -49,15 +49,15 @@ def _which(*, every_pod: bool) -> tuple[str, str]:
     return (COMPONENT, ENGINE_CONTAINER) if every_pod else (labels.RANK, "0")
 
 
-def balances(spec: PoolSpec | None) -> bool:
-    """Whether requests reach data-parallel ranks through other pods than the first of a replica."""
+def asks_every_pod(spec: PoolSpec | None) -> bool:
+    """Whether every pod of a replica is asked for its own data-parallel ranks, and not the first one for all."""
     return spec is not None and spec.balancing is not Balancing.Internal
 
 
 def render_service(pool: PoolRecord, only: Mapping[str, str] = NOTHING_MORE) -> Json:
     """The pool's Service, for its replicas or its managed routers, of the latter only those with the labels `only`."""
     managed = pool.router_kind is RouterKind.Managed
-    replicas = dict(routed_selector(pool.key, every_pod=balances(pool.spec)))
+    replicas = dict(routed_selector(pool.key, every_pod=asks_every_pod(pool.spec)))
     return _service(pool.key, pool_labels(pool), {**front_selector(pool.key), **only} if managed else replicas)
 
 
@@ -92,7 +92,7 @@ def render_ranks_service(pool: PoolRecord) -> Json:
     spec = {
         "clusterIP": "None",
         "publishNotReadyAddresses": True,
-        "selector": {labels.POOL_UID: pool.key.uid},
+        "selector": {labels.POOL_UID: pool.key.uid, COMPONENT: ENGINE_CONTAINER},
     }
     return signed({"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": spec})
 
