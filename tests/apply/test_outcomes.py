@@ -103,9 +103,9 @@ def test_it_is_tried_again_once_in_a_while() -> None:
     outcomes = Outcomes(lambda: now[0])
     asked, became = Asked.of(PATH, ApplyObject(deployment())), deployment(f"{MIRROR}vllm/router:1", uid="u-1")
     outcomes.note(asked, became)
-    assert outcomes.is_one(asked, became)
+    assert outcomes.is_unchanged(asked, became)
     now[0] = TRIED_AGAIN_SECONDS
-    assert not outcomes.is_one(asked, became)
+    assert not outcomes.is_unchanged(asked, became)
 
 
 def test_no_more_objects_are_remembered_than_a_process_has_room_for() -> None:
@@ -114,6 +114,6 @@ def test_no_more_objects_are_remembered_than_a_process_has_room_for() -> None:
     asked, became = Asked.of(PATH, ApplyObject(deployment())), deployment(f"{MIRROR}vllm/router:1", uid="u-1")
     outcomes.note(asked, became)
     for number in range(REMEMBERED):
-        assert outcomes.is_one(asked, became)
+        assert outcomes.is_unchanged(asked, became)
         outcomes.note(replace(asked, path=f"{PATH}-{number}"), became)
-    assert not outcomes.is_one(asked, became)
+    assert not outcomes.is_unchanged(asked, became)

@@ -11,7 +11,8 @@ import pytest
 from tests.converge.world import World
 from tests.render.pools import NAMESPACE, UID, changed, plan, pool, shape, spec
 from weft.converge import Heard
-from weft.converge.draining import FRESH_SECONDS, IDLE_GRACE_SECONDS, STUCK_SECONDS, stuck_in_seconds
+from weft.converge.draining import FRESH_SECONDS, IDLE_GRACE_SECONDS, stuck_in_seconds
+from weft.converge.overdue import OVERDUE_SECONDS
 from weft.converge.replicas import Replica
 from weft.domain import labels
 from weft.domain.action import Action, ApplyObject, DeletePod, UnroutePod
@@ -163,7 +164,7 @@ def test_nobody_looks_again_for_a_first_pod_that_has_ended() -> None:
         for rank in range(2)
     )
     first = replace(first, gone_by=START + 30.0, terminating=True)
-    assert stuck_in_seconds(Replica(0, None, (first, second)), START) == 30.0 + STUCK_SECONDS
+    assert stuck_in_seconds(Replica(0, None, (first, second)), START) == 30.0 + OVERDUE_SECONDS
     ended = replace(first, phase=PodPhase.Failed)
     assert stuck_in_seconds(Replica(0, None, (ended, second)), START) == inf
 

@@ -272,7 +272,7 @@ def test_other_arguments_are_the_users(argument: str) -> None:
 def test_it_may_be_told_to_listen_over_ipv6_too(said: tuple[str, ...]) -> None:
     """By itself it listens on IPv4 alone, and pods may have no such address."""
     assert VLLM.argument_conflict(("--max-num-seqs", "8", *said), shape(8)) is None
-    assert " ".join(command(spec(engine=EngineSpec(args=said)))).endswith(" ".join(said))
+    assert command(spec(engine=EngineSpec(args=said))).endswith(" ".join(said))
     conflict = VLLM.argument_conflict((*said, "--port", "1"), shape(8))
     assert conflict is not None
     assert "--port" in conflict.message

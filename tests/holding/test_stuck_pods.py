@@ -11,7 +11,7 @@ import pytest
 
 from tests.holding.cluster import rack
 from tests.holding.operation import Operation, pool_body
-from weft.converge.draining import STUCK_SECONDS
+from weft.converge.overdue import OVERDUE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,7 +48,7 @@ def test_the_others_do_not_wait_for_a_first_pod_that_never_ends(delete: Callable
     delete(world)
     world.turn(2, 20.0)
     assert pods_left(world) == 2
-    world.turn(3, STUCK_SECONDS / 2)
+    world.turn(3, OVERDUE_SECONDS / 2)
     assert pods_left(world) == 1
 
 
@@ -58,7 +58,7 @@ def test_the_end_of_the_wait_comes_by_itself() -> None:
     nobody_wants_it(world)
     due = world.again["wide"]
     assert due is not None
-    assert 0.0 < due <= STUCK_SECONDS
+    assert 0.0 < due <= OVERDUE_SECONDS
     world.cluster.now += due
     world.converge("wide")
     world.cluster.step()

@@ -89,7 +89,7 @@ class Outcomes:
         self._known.pop(asked.path, None)
         self.note(asked, became)
 
-    def is_one(self, asked: Asked, live: Json) -> bool:
+    def is_unchanged(self, asked: Asked, live: Json) -> bool:
         """Whether a live object is what the same apply recently produced, so that nobody touched our fields since."""
         known = self._of(asked)
         if known is None or known.first != asked.first or self._clock() - known.at >= TRIED_AGAIN_SECONDS:

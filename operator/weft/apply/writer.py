@@ -160,7 +160,7 @@ class Writer:
         path = object_path(body["apiVersion"], plural, meta["namespace"], meta["name"])
         asked, live = Asked.of(path, action), self._expect_ours(path, body)
         if live is not None:
-            if self._outcomes.is_one(asked, live):
+            if self._outcomes.is_unchanged(asked, live):
                 return
             if self._outcomes.rests(asked):
                 raise contested(action, live)

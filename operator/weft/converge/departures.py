@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from weft.converge.draining import WayToLeave, ends_in_seconds, finishes, retire, stuck_in_seconds
 from weft.converge.engine_fronts import engine_of
-from weft.converge.generations import kept_for_their_front, overdue_in_seconds
+from weft.converge.generations import kept_for_their_front, router_overdue_in_seconds
 from weft.domain.crews import routers_before
 from weft.domain.spec import RouterKind
 from weft.engines import LeavesBy, adapter_for
@@ -51,7 +51,7 @@ class Departures:
         ends = [ends_in_seconds(replica, look.fabric, way) for replica, way in finishing]
         ends += [stuck_in_seconds(each, now) for each in replicas]
         if lasting:
-            ends += [overdue_in_seconds(pool, look.pods, now), *lasting.values()]
+            ends += [router_overdue_in_seconds(pool, look.pods, now), *lasting.values()]
         return cls(look, going, len(finishing), min(ends, default=inf))
 
     def actions(self) -> Iterator[Action]:

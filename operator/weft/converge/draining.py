@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING
 
+from weft.converge.overdue import is_overdue, overdue_in_seconds
 from weft.domain.action import DeletePod, UnroutePod
 from weft.domain.reasons import Reason
 from weft.domain.snapshot import EngineWord
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 FRESH_SECONDS = 45.0  # older reports say nothing of now: three scrape intervals of a usual Prometheus
 LEAST_GRACE_SECONDS = 1  # 0 would remove the pod object before its kubelet has ended it
-STUCK_SECONDS = 60.0  # a pod that is still there so long after its grace period counts as stuck
 IDLE_GRACE_SECONDS = 10  # for an engine that has nothing left to do, however long its pod would wait for one that has
 
 
@@ -85,7 +85,7 @@ def retire(replica: Replica, fabric: Fabric, way: WayToLeave) -> Iterator[Action
 
 def finishes(replica: Replica, fabric: Fabric, way: WayToLeave) -> bool:
     """Whether the engine of a replica that is to leave has requests, or may still get some, and has time left."""
-    word = _word_of(replica, way)
+    word = _word_that_counts(replica, way)
     if word is None:
         return False
     left = [pod.unrouted for pod in replica.pods if pod.unrouted is not None]
@@ -119,7 +119,7 @@ def _node_left_seconds(replica: Replica, fabric: Fabric, way: WayToLeave) -> flo
 
 def _grace_seconds(replica: Replica, fabric: Fabric, way: WayToLeave) -> int | None:
     """The grace period in seconds to delete its pods with; None: the one in their own spec."""
-    left, word = _node_left_seconds(replica, fabric, way), _word_of(replica, way)
+    left, word = _node_left_seconds(replica, fabric, way), _word_that_counts(replica, way)
     if left == inf:
         return None if word is None else IDLE_GRACE_SECONDS
     done = word is not None and (word.idle or ends_in_seconds(replica, fabric, way) > 0.0)
@@ -127,7 +127,7 @@ def _grace_seconds(replica: Replica, fabric: Fabric, way: WayToLeave) -> int | N
     return max(LEAST_GRACE_SECONDS, int(min(left, most)))
 
 
-def _word_of(replica: Replica, way: WayToLeave) -> EngineWord | None:
+def _word_that_counts(replica: Replica, way: WayToLeave) -> EngineWord | None:
     """The report of the engine of a replica that is to leave; None where it does not count.
 
     It does not if the replica lost a pod: the engine may report for ever requests that nobody computes. Nor if it is
@@ -168,21 +168,16 @@ def _next_to_go(replica: Replica, fabric: Fabric, now: float) -> tuple[PodRecord
     if any(pod.api_servers for pod in replica.live if pod is not leader):
         return replica.live
     if leader.terminating:
-        return replica.live if _nobody_ends(leader, fabric) or _is_stuck(leader, now) else ()
+        return replica.live if _nobody_ends(leader, fabric) or is_overdue(leader, now) else ()
     return (leader,)
 
 
 def stuck_in_seconds(replica: Replica, now: float) -> float:
     """Seconds until the other pods no longer wait for the leader's end; infinite if they do not, or it is unknown."""
     leader, waiting = replica.leader, len(replica.live) > 0
-    if replica.assignment is not None or not waiting or leader is None or leader.gone_by is None:
+    if replica.assignment is not None or not waiting or leader is None:
         return inf
-    return inf if leader.ended or _is_stuck(leader, now) else leader.gone_by + STUCK_SECONDS - now
-
-
-def _is_stuck(pod: PodRecord, now: float) -> bool:
-    """Whether a pod is long past its grace period: a device hangs, its kubelet lost it, or a finalizer holds it."""
-    return pod.gone_by is not None and now >= pod.gone_by + STUCK_SECONDS
+    return inf if leader.ended or is_overdue(leader, now) else overdue_in_seconds(leader, now)
 
 
 def _nobody_ends(pod: PodRecord, fabric: Fabric) -> bool:

@@ -26,7 +26,7 @@ from weft.domain.spec import RolloutStrategy, RouterKind
 from weft.engines import engine_in, engine_label
 from weft.render import (
     Front,
-    balances,
+    asks_every_pod,
     chooses_front,
     front_engine,
     front_name,
@@ -93,6 +93,11 @@ class EngineFronts:
         return cls(current, known, wanted, first, there is not None, trouble, lasting, current in serving)
 
     @property
+    def is_current_there(self) -> bool:
+        """Whether replicas of the planned engine answer."""
+        return self.known[0].is_pair
+
+    @property
     def serving(self) -> tuple[Generation, ...]:
         """Generations that requests may go to: whose front answers and has a replica that stays, or else any replica.
 
@@ -124,7 +129,7 @@ class EngineFronts:
     @property
     def awaited(self) -> str | None:
         """Why ready replicas of the planned engine get no requests yet, while another engine serves; None otherwise."""
-        trouble = self.trouble[self.current] if len(self.known) > 1 and self.known[0].is_pair else None
+        trouble = self.trouble[self.current] if len(self.known) > 1 and self.is_current_there else None
         return trouble.message if trouble is not None else None
 
     def kept(
@@ -142,7 +147,7 @@ class EngineFronts:
         routers = [(engine, pod) for pod in routers_of(pool, pods, now) for engine in self._chosen_by(pod)]
         outlived = {engine for engine, pod in routers if self._outlives(pod, engine)}
         last = last_of_each(replicas, outlived, lambda replica: engine_of(replica, self.current))
-        if self.serves or not self.known[0].is_pair:
+        if self.serves or not self.is_current_there:
             return last
         return tuple(each for each in replicas if each in last or (self._is_earlier(each) and answers(each)))
 
@@ -153,7 +158,7 @@ class EngineFronts:
         """
         taken_over = any(each.pair != engine for each in self.serving)
         goes = router.terminating or engine not in self.wanted
-        return taken_over and (goes or (engine != self.current and self.known[0].is_pair))
+        return taken_over and (goes or (engine != self.current and self.is_current_there))
 
     def _is_earlier(self, replica: Replica) -> bool:
         return replica.assignment is None and engine_of(replica, self.current) is not self.current
@@ -262,7 +267,7 @@ def _front(around: ObjectsAround, of: str = "") -> tuple[str, str, str]:
 
 
 def _plain(pool: PoolRecord, spec: PoolSpec, routers: int = 1) -> Front:
-    return Front((pool.key,), routers, spec.rollout.drain_timeout_seconds, every_pod=balances(spec))
+    return Front((pool.key,), routers, spec.rollout.drain_timeout_seconds, every_pod=asks_every_pod(spec))
 
 
 def _render(pool: PoolRecord, spec: PoolSpec, engine: EngineName, front: Front) -> Json:

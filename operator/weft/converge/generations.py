@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING
 
+from weft.converge.overdue import is_overdue, overdue_in_seconds
 from weft.domain.crews import routers_before
 from weft.domain.spec import RolloutStrategy
 
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 # Most routers of the larger generation where fewer cannot express the shares: four express steps of a quarter.
 ROUTERS_WHILE_TWO = 4
 NEARLY = 0.25  # of a router
-OVERDUE_SECONDS = 60.0  # a router still there so long after its grace period is on a node that does not answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,20 +134,18 @@ def last_of_each(
     return tuple(each for name, each in last.items() if name in outlived and each.assignment is None)
 
 
-def overdue_in_seconds(pool: PoolRecord, pods: Iterable[PodRecord], now: float) -> float:
+def router_overdue_in_seconds(pool: PoolRecord, pods: Iterable[PodRecord], now: float) -> float:
     """Seconds until the first terminating router is overdue, so that nothing is kept for it any more.
 
     Infinite where none terminates.
     """
-    ends = (pod.gone_by for pod in routers_of(pool, pods, now) if pod.gone_by is not None)
-    return min(ends, default=inf) + OVERDUE_SECONDS - now
+    return min((overdue_in_seconds(pod, now) for pod in routers_of(pool, pods, now)), default=inf)
 
 
 def routers_of(pool: PoolRecord, pods: Iterable[PodRecord], now: float) -> Iterator[PodRecord]:
     """Routers that may still choose replicas of a pool."""
     for pod in routers_before(pool, pods):
-        overdue = pod.gone_by is not None and now >= pod.gone_by + OVERDUE_SECONDS
-        if not pod.ended and not overdue:
+        if not pod.ended and not is_overdue(pod, now):
             yield pod
 
 

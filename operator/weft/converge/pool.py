@@ -24,7 +24,7 @@ from weft.domain.spec import RouterKind
 from weft.domain.status import PoolProgress
 from weft.engines import adapter_for, engine_label
 from weft.render import (
-    balances,
+    asks_every_pod,
     leader_selector,
     pool_labels,
     render_disruption_budget,
@@ -143,7 +143,7 @@ def _route_of(pool: PoolRecord, replicas: Sequence[Replica]) -> tuple[Json, ...]
     tags, port = pool_labels(pool), adapter_for(engine).port
     chosen = [each for each in replicas if adapter_for(engine_of(each, engine)).port == port]
     alone = ((labels.ENGINE_NAME, engine_label(engine)),) if len(chosen) < len(replicas) else ()
-    selector = (*routed_selector(pool.key, every_pod=balances(spec)), *alone)
+    selector = (*routed_selector(pool.key, every_pod=asks_every_pod(spec)), *alone)
     ports = range(port, port + _ports_of_all(chosen))
     endpoints = render_endpoints(pool.key, tags, selector, ports, spec.router.gateway)
     return endpoints, render_route(pool.key, tags, spec.router.gateway)

@@ -24,7 +24,7 @@ from weft.domain.status import SplitProgress
 from weft.render import (
     SIDECAR_PORT,
     Front,
-    balances,
+    asks_every_pod,
     paired_selector,
     render_child_pool,
     render_endpoints,
@@ -99,7 +99,7 @@ def _front(split: SplitRecord, sides: Sequence[Side], routing: Routing, around: 
     pools = tuple(side.pool.key for side in sides if side.pool is not None)
     if split.spec is None or split.status.engine is None or split.spec.router.kind is RouterKind.Nothing:
         return ()
-    every_pod = balances(split.spec.prefill) or balances(split.spec.decode)
+    every_pod = asks_every_pod(split.spec.prefill) or asks_every_pod(split.spec.decode)
     if split.router_kind is RouterKind.Gateway:
         whole = len(pools) == len(SIDES) and routing.lacks is None
         return _route(split, routing, every_pod=every_pod) if whole else ()
@@ -108,7 +108,7 @@ def _front(split: SplitRecord, sides: Sequence[Side], routing: Routing, around: 
         return (service,)
     tags, router, engine = split_labels(split), split.spec.router, split.status.engine
     drain = split.spec.decode.rollout.drain_timeout_seconds
-    current = routing.known[0].pair
+    current = routing.current.pair
     images = {pair: image_of_front(around, pair) if pair != current else "" for pair in routing.routers}
     fronts = [
         Front(pools, count, drain, pair, every_pod, engine.image, image=images[pair])
@@ -130,7 +130,7 @@ def _route(split: SplitRecord, routing: Routing, *, every_pod: bool) -> tuple[Js
     gateway = split.spec.router.gateway if split.spec is not None else None
     if gateway is None:
         return ()
-    tags, (pair,) = split_labels(split), routing.routers
+    tags, pair = split_labels(split), next(iter(routing.routers))  # the one that the picker is shown
     selector = paired_selector(split.key, pair, every_pod=every_pod, paired=bool(routing.pairs))
     endpoints = render_endpoints(split.key, tags, selector, (SIDECAR_PORT,), gateway)
     return endpoints, render_route(split.key, tags, gateway)

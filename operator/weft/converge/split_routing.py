@@ -56,6 +56,11 @@ class Routing:
         return cls(known, {shown.pair: 1}, {shown.pair: lacks or route_trouble(around)}, lacks)
 
     @property
+    def current(self) -> Generation:
+        """The generation that the split's spec and engine release ask for."""
+        return self.known[0]
+
+    @property
     def pairs(self) -> tuple[Generation, ...]:
         """Generations that have a front and of which both halves answer."""
         return tuple(each for each in self.known if each.is_pair and each.pair in self.routers)
@@ -63,8 +68,7 @@ class Routing:
     @property
     def serves_the_current(self) -> bool:
         """Whether the current generation is a pair with a front that answers."""
-        current = self.known[0]
-        return current in self.pairs and self.trouble[current.pair] is None
+        return self.current in self.pairs and self.trouble[self.current.pair] is None
 
     def spared(self, split: SplitRecord) -> Collection[Kind]:
         """Kinds of objects of the split's earlier router type, which are kept until the current generation serves."""

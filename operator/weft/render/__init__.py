@@ -39,7 +39,7 @@ from weft.render.names import front_name, place_in_name, pod_name, ranks_service
 from weft.render.pod import ENGINE_CONTAINER, render_pods, told_by_name
 from weft.render.revision import revision, revision_asked
 from weft.render.service import (
-    balances,
+    asks_every_pod,
     chooses_front,
     leader_selector,
     only_front,
@@ -65,7 +65,7 @@ __all__ = [
     "WARM_UP_CONTAINER",
     "Front",
     "Json",
-    "balances",
+    "asks_every_pod",
     "chooses_front",
     "compute_domain_name",
     "domain_name_of",

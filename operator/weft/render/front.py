@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from weft.domain.snapshot import ResourceKey
     from weft.domain.spec import RouterSpec
     from weft.engines import ContainerLaunch
-from weft.render.metadata import Json
+    from weft.render.metadata import Json
 
 # An administrator creates it once per namespace; Weft writes no RBAC objects.
 ROUTER_ACCOUNT = "weft-router"
