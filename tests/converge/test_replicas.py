@@ -11,6 +11,7 @@ from tests.converge.world import World
 from tests.fabric.cluster import board, busy
 from tests.render.pools import changed, plan, pool, shape, spec
 from weft.converge import Heard, converge_pool
+from weft.converge.draining import IDLE_GRACE_SECONDS
 from weft.converge.starting import PODS_AT_A_TIME
 from weft.domain import labels
 from weft.domain.action import ApplyObject, CreatePod, DeletePod, ReleasePods, UnroutePod
@@ -145,7 +146,7 @@ def test_a_replica_without_assignment_is_unrouted_then_its_leader_goes_then_the_
     assert not [action for action in world.look(gone).actions if isinstance(action, DeletePod)]
     world.reap()
     (last,) = (action for action in world.look(gone).actions if isinstance(action, DeletePod))
-    assert last.name == worker
+    assert (last.name, last.grace_seconds) == (worker, IDLE_GRACE_SECONDS)
     world.settle(gone)
     assert world.pods == {}
 
@@ -177,6 +178,16 @@ def test_a_drained_pod_keeps_its_own_grace_period() -> None:
     world = started(record)
     deletes = [a for a in world.look(changed(record, assignments=())).actions if isinstance(a, DeletePod)]
     assert [delete.grace_seconds for delete in deletes] == [None]
+
+
+def test_pods_that_helped_one_that_ended_are_not_waited_for() -> None:
+    """Their own grace period is as long as its requests might have taken."""
+    record = two_pods()
+    world = started(record)
+    world.fail(names(world)[0])
+    deletes = [a for a in world.look(changed(record, assignments=())).actions if isinstance(a, DeletePod)]
+    assert [each.name for each in deletes] == names(world)
+    assert {each.grace_seconds for each in deletes} == {IDLE_GRACE_SECONDS}
 
 
 def test_a_replica_that_never_started_goes_at_once() -> None:

@@ -234,6 +234,14 @@ def test_the_grace_period_is_the_limit_of_a_drain_that_has_none_of_its_own() -> 
     assert not [argument for argument in made.command if "timeout" in argument]
 
 
+def test_a_pod_that_helps_the_first_one_stays_for_the_whole_drain() -> None:
+    """It has no requests of its own to wait for, and ends at SIGTERM, in the middle of those of the first pod."""
+    two = planned(shape(8, engine=EngineName.SGLang, pipeline_parallel=2, gpus_per_pod=8))
+    request = LaunchRequest(spec(rollout=RolloutSpec(drain_timeout_seconds=120)), two, 1, "leader")
+    helps = ENGINE.launch(request)
+    assert (helps.pre_stop_seconds, helps.grace_seconds) == (5 + 120, 5 + 120 + 5)
+
+
 @pytest.mark.parametrize(
     "argument",
     [

@@ -14,7 +14,7 @@ from weft.domain.errors import Invalid
 from weft.domain.hardware import Precision
 from weft.domain.reasons import Reason
 from weft.domain.shape import EngineName, Plan
-from weft.domain.spec import EngineSpec, KVSpec, ModelSource, ModelSpec, PoolSpec, RouterSpec, SourceKind
+from weft.domain.spec import EngineSpec, KVSpec, ModelSource, ModelSpec, PoolSpec, RolloutSpec, RouterSpec, SourceKind
 from weft.domain.workload import Role, Workload
 from weft.engines import FrontRequest, LaunchRequest, adapter_for
 
@@ -276,6 +276,16 @@ def test_it_may_be_told_to_listen_over_ipv6_too(said: tuple[str, ...]) -> None:
     conflict = VLLM.argument_conflict((*said, "--port", "1"), shape(8))
     assert conflict is not None
     assert "--port" in conflict.message
+
+
+@pytest.mark.parametrize(("version", "first"), [("0.32.0", 5), ("0.18.0", 125)], ids=["drains itself", "does not"])
+def test_a_pod_that_helps_the_first_one_stays_for_the_whole_drain(version: str, first: int) -> None:
+    """At SIGTERM its rank ends at once, and with it all that the first pod answers, whose pod is not deleted yet."""
+    two = plan(shape(8, pipeline_parallel=2, gpus_per_pod=8), replace(RELEASE, version=version))
+    wanted = spec(rollout=RolloutSpec(drain_timeout_seconds=120))
+    leads, helps = (VLLM.launch(LaunchRequest(wanted, two, rank, "leader")) for rank in range(2))
+    assert (leads.pre_stop_seconds, helps.pre_stop_seconds) == (first, 125)
+    assert leads.grace_seconds == helps.grace_seconds == 130
 
 
 CACHED = Workload(1, 1000, 200, 3000, 600, prefix_hit=0.4)

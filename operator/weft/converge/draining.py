@@ -17,7 +17,7 @@ from weft.domain.snapshot import EngineWord
 from weft.engines import MARGIN_SECONDS, LeavesBy, still_chosen_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from weft.converge.replicas import Replica
     from weft.domain.action import Action
@@ -76,8 +76,8 @@ def retire(replica: Replica, fabric: Fabric, way: WayToLeave) -> Iterator[Action
     if replica.assignment is None:
         yield from _unroute(replica, way)
         if not finishes(replica, fabric, way):
-            grace_seconds = _grace_seconds(replica, fabric, way)
             next_ones = _next_to_go(replica, fabric, way.heard.now)
+            grace_seconds = _grace_seconds(replica, fabric, way, only_help=_only_help(replica, next_ones))
             yield from (DeletePod(pod.namespace, pod.name, pod.uid, grace_seconds) for pod in next_ones)
     elif replica.broken:
         yield from _unroute(replica, way)
@@ -117,12 +117,17 @@ def _node_left_seconds(replica: Replica, fabric: Fabric, way: WayToLeave) -> flo
     return min((notice.left(way.heard.now, since) for notice in found if notice is not None), default=inf)
 
 
-def _grace_seconds(replica: Replica, fabric: Fabric, way: WayToLeave) -> int | None:
-    """The grace period in seconds to delete its pods with; None: the one in their own spec."""
+def _only_help(replica: Replica, pods: Sequence[PodRecord]) -> bool:
+    """Whether none of these pods still answers requests, so that nothing is left to do: not even for the first one."""
+    return replica.released and not any(pod.api_servers for pod in pods if not pod.ended)
+
+
+def _grace_seconds(replica: Replica, fabric: Fabric, way: WayToLeave, *, only_help: bool) -> int | None:
+    """The grace period in seconds to delete pods with, which may `only_help`; None: the one in their own spec."""
     left, word = _node_left_seconds(replica, fabric, way), _word_that_counts(replica, way)
     if left == inf:
-        return None if word is None else IDLE_GRACE_SECONDS
-    done = word is not None and (word.idle or ends_in_seconds(replica, fabric, way) > 0.0)
+        return IDLE_GRACE_SECONDS if only_help or word is not None else None
+    done = only_help or (word is not None and (word.idle or ends_in_seconds(replica, fabric, way) > 0.0))
     most = IDLE_GRACE_SECONDS if done else way.chosen_seconds + way.drain_seconds + MARGIN_SECONDS
     return max(LEAST_GRACE_SECONDS, int(min(left, most)))
 

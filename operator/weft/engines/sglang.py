@@ -63,7 +63,8 @@ class SGLang:
     def launch(self, request: LaunchRequest) -> ContainerLaunch:
         """`sglang.launch_server` for one rank; only the first pod of a replica takes requests.
 
-        On SIGTERM it waits for open requests without a limit of its own, so the grace period is the limit.
+        On SIGTERM the first pod waits for open requests without a limit of its own, so the grace period is the limit.
+        The others know of none and end at once, so their pre-stop hooks keep them until the drain is over.
         """
         refuse_what_vllm_alone_does(request.spec, "SGLang")
         _refuse_old(request)
@@ -82,7 +83,7 @@ class SGLang:
             ),
             env=environment.variables(request),
             ports=_ports(request) if leads else (),
-            pre_stop_seconds=UNROUTING_SECONDS,
+            pre_stop_seconds=UNROUTING_SECONDS + (0 if leads else drain_seconds),
             grace_seconds=UNROUTING_SECONDS + drain_seconds + MARGIN_SECONDS,
             startup=_startup_probe(request) if leads else None,
             readiness=_readiness_probe(request) if leads else None,

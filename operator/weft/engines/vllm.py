@@ -74,7 +74,7 @@ class VLLM:
         drain_seconds = int(request.spec.rollout.drain_timeout_seconds)
         drains_itself = version >= DRAINS_ITSELF and not together  # a rank that ended early would stop the others
         chosen_seconds = still_chosen_seconds(request.spec.role)
-        helps = vllm_ray.on_ray(request) and request.rank > 0  # it ends with the head, and at SIGTERM at once
+        helps = request.rank > 0 and not servers  # it ends at SIGTERM at once, and all that the first pod answers
         server = _server(request, drain_seconds if drains_itself else None)
         return ContainerLaunch(
             command=vllm_ray.command(request, server, ready_seconds),
