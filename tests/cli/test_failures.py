@@ -215,6 +215,18 @@ def test_a_reader_that_leaves_early_gets_no_complaint() -> None:
     assert (0, b"") == (done.returncode, done.stderr.replace(b"weft: planning ...\n", b""))
 
 
+@pytest.mark.parametrize("arguments", [("--help",), ("plan", "-h"), ("--version",), ()])
+def test_a_reader_of_the_help_that_leaves_early_gets_no_complaint(arguments: tuple[str, ...]) -> None:
+    """Its libraries say 1, which would read as an answer."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, "-m", "weft.cli", *arguments], stdout=writing, stderr=subprocess.PIPE, check=False, timeout=50
+    )
+    os.close(writing)
+    assert (0, b"") == (done.returncode, done.stderr)
+
+
 def test_an_interrupt_ends_quietly_with_130(tmp_path: Path) -> None:
     """While a command waits for a file that nobody writes."""
     fifo = tmp_path / "fifo"
@@ -229,6 +241,39 @@ def test_an_interrupt_ends_quietly_with_130(tmp_path: Path) -> None:
         out, told = running.communicate()
         assert (130, b"") == (running.returncode, out)
         assert {f"weft: reading {fifo} ..."} >= set(told.decode().splitlines())  # if the machine is slow
+
+
+INTERRUPTED_WHILE_IT_LOADS = """
+import os, signal, sys
+
+class Interrupting:
+    def find_spec(self, name, *_):
+        if name == "weft.cli.main":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupting())
+signal.signal(signal.SIGINT, {before})
+from weft.cli.__main__ import main
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "code"), [("signal.default_int_handler", 130), ("signal.SIG_IGN", 0)], ids=["as usual", "ignored"]
+)
+def test_an_interrupt_while_the_commands_load_is_no_traceback(before: str, code: int) -> None:
+    """Nor is it one where a shell has the signal ignored, as `nohup` does: the command goes on."""
+    command = [sys.executable, "-c", INTERRUPTED_WHILE_IT_LOADS.format(before=before), "--version"]
+    done = subprocess.run(command, capture_output=True, check=False, timeout=50)
+    assert (code, b"") == (done.returncode, done.stderr)
+
+
+def test_once_the_commands_are_loaded_an_interrupt_is_as_usual() -> None:
+    """What they hold is given back then: a spinner, a file that is written."""
+    code = "import signal; from weft.cli.__main__ import main; signal.signal(2, signal.default_int_handler); main()"
+    look = "import weft.cli.main as m; m.app = lambda: print(__import__('signal').getsignal(2).__name__); "
+    done = subprocess.run([sys.executable, "-c", look + code], capture_output=True, check=False, timeout=50)
+    assert (0, b"default_int_handler\n") == (done.returncode, done.stdout)
 
 
 @pytest.mark.parametrize("closed", [1, 2])
@@ -286,7 +331,8 @@ def test_an_ascii_terminal_still_shows_the_fabric(tmp_path: Path) -> None:
     file = written(tmp_path / "nodes.yaml", node("board-0"))
     ending = shell("fabric", "-f", file, PYTHONIOENCODING="ascii")
     assert 0 == ending.code
-    assert "8 of 8 free" in ending.out
+    assert "........  8 of 8 free" in ending.out
+    assert "?" not in ending.out
 
 
 def _kubeconfig(folder: Path, server: str) -> str:

@@ -10,6 +10,8 @@ import pytest
 from rich.cells import cell_len
 
 from tests.cli.pictures import deepseek, llama, out_of_reach, prefill
+from weft.cli.fabric_page import FREE, LOST, PROMISED, SPARE, USED
+from weft.cli.plain_marks import PLAIN_MARKS
 from weft.cli.terminal_plot import terminal_plot
 
 if TYPE_CHECKING:
@@ -93,3 +95,14 @@ def test_a_target_beyond_the_axis_is_told() -> None:
 
 def test_a_pool_that_only_prefills_has_a_sentence_instead() -> None:
     assert "no curve" in lines(prefill())[0]
+
+
+def test_each_mark_has_one_of_its_own_without_unicode() -> None:
+    """The legend would explain two marks by one otherwise."""
+    shown = "".join(lines(deepseek(), 120, 40))
+    used = sorted({each for each in shown if not each.isascii() and each not in "·…" and ord(each) < 0x2800})
+    plain = [each.encode("ascii", PLAIN_MARKS) for each in used]
+    assert b"?" not in plain
+    assert len({*"┊●━"} & {*used}) == len({each.encode("ascii", PLAIN_MARKS) for each in "┊●━"}) == 3
+    marks = [USED, PROMISED, FREE, SPARE, LOST]
+    assert len(marks) == len({each.encode("ascii", PLAIN_MARKS) for each in marks} - {b"?"})

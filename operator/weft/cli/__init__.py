@@ -8,6 +8,7 @@ They stay raised as long as the process lives, an operator's too, whose passes d
 
 import gc
 
+INTERRUPTED = 130  # the exit code after Ctrl-C: 128 + SIGINT, as shells count
 _SEARCH_AFTER = (50_000, 20, 100)  # new objects before a collection, and collections before one of the next generation
 
 gc.set_threshold(*_SEARCH_AFTER)

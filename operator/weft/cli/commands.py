@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from typer.core import TyperGroup
 
 from weft.cli.failure import CommandFailure, failures_become_one_sentence
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 class Commands(TyperGroup):
@@ -21,7 +25,7 @@ class Commands(TyperGroup):
     def main(self, *args: Any, **options: Any) -> Any:  # noqa: ANN401 - the signature is typer's
         """Run one command and exit the process with its code."""
         _open_what_is_closed()
-        with failures_become_one_sentence():
+        with failures_become_one_sentence(), _readers_may_leave():
             sys.exit(super().main(*args, **{**options, "standalone_mode": False}) or 0)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401 - typer keeps the classes to itself
@@ -30,6 +34,17 @@ class Commands(TyperGroup):
         if (twice := _given_twice(command, rest)) is not None:
             raise CommandFailure(f"{twice} is there twice: give it once")
         return name, command, rest
+
+
+@contextmanager
+def _readers_may_leave() -> Iterator[None]:
+    """Exit with 0 where a reader of the help leaves early, as `head` does: the libraries that print it exit with 1."""
+    try:
+        yield
+    except SystemExit as ending:
+        if isinstance(ending.__context__, BrokenPipeError):
+            sys.exit(0)
+        raise
 
 
 def _open_what_is_closed() -> None:

@@ -17,6 +17,7 @@ import traceback
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from weft.cli import INTERRUPTED
 from weft.domain.errors import Blocked, Bug, Retry, WeftError
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ ANSWER_IS_NO = 1
 INPUT_IS_WRONG = 2
 CLUSTER_REFUSES = 3
 FAULT_OF_OURS = 4
-INTERRUPTED = 130  # 128 + SIGINT, as shells count
 
 
 # Phrases of typer and pydantic about a value, with plainer ones.

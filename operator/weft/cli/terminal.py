@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from weft.cli.failure import CommandFailure
+from weft.cli.plain_marks import PLAIN_MARKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -112,7 +113,7 @@ def print_data(data: Any, form: Format) -> None:  # noqa: ANN401 - whatever the 
 def write(text: str) -> None:
     """Write to stdout; a reader that leaves early, as `head` does, is fine. Other errors raise `CommandFailure`."""
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # a terminal without Unicode still shows the rest
+        sys.stdout.reconfigure(errors=PLAIN_MARKS)
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
