@@ -104,10 +104,11 @@ def replayed(path: Path, catalog: Catalog) -> Replayed:
         snapshot = decoded(body["snapshot"])
     except (NotCoded, TypeError) as error:
         wrote = f", written by weft {body['weft']}," if "weft" in body else ""
-        message = f"{path}{wrote} cannot be replayed by this build of weft {__version__}: {error}"
+        why = str(error) if isinstance(error, NotCoded) else "a list or an object stands where a plain value must"
+        message = f"{path}{wrote} cannot be replayed by this build of weft {__version__}: {why}"
         raise CommandFailure(message) from error
     if not isinstance(snapshot, Snapshot):
-        raise CommandFailure(f"{path} is no record of `weft run --record`")
+        raise CommandFailure(f"{path} is no record of `weft run --record`: its snapshot is none")
     now = json.loads(json.dumps(coded(decide(snapshot, catalog))))
     differences = tuple(_differences("", body.get("decisions"), now))
     return Replayed(str(path), str(body.get("weft")), snapshot.now, differences)
@@ -118,12 +119,14 @@ def _read(path: Path) -> dict[str, Any]:
         content = path.read_bytes()
         plain = gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
         body = json.loads(plain)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise CommandFailure(f"{path} is damaged or not whole: its gzip data cannot be unpacked") from error
     except OSError as error:
         raise CommandFailure(f"cannot read {path}: {error.strerror or error}") from error
-    except (EOFError, zlib.error, ValueError, RecursionError) as error:
-        raise CommandFailure(f"{path} is no record of `weft run --record`: {error}") from error
+    except (ValueError, RecursionError) as error:
+        raise CommandFailure(f"{path} is no record of `weft run --record`, which is JSON packed with gzip") from error
     if not isinstance(body, dict) or "snapshot" not in body:
-        raise CommandFailure(f"{path} is no record of `weft run --record`")
+        raise CommandFailure(f"{path} is no record of `weft run --record`: it has no snapshot")
     return body
 
 

@@ -13,6 +13,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
+from json import dumps
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from weft.domain import (
@@ -51,6 +52,7 @@ _MODULES = (
 Coded = Any  # any value that `json` can write and read
 _KIND = "~"  # the key of the type's name; plain objects never have it
 _SET, _LIST, _MAP, _NUMBER = "set", "list", "map", "number"
+_LONGEST_SHOWN = 60
 
 
 class NotCoded(ValueError):  # noqa: N818 - says what a value is
@@ -102,28 +104,45 @@ def decoded(json: Coded) -> Any:  # noqa: ANN401 - any value of the domain
         return json
     if _KIND not in json:
         return {key: decoded(each) for key, each in json.items()}
-    try:
-        return _decoded_kind(json)
-    except (KeyError, TypeError, ValueError) as error:
-        raise NotCoded(f"no {json[_KIND]} was written as this: {error}") from error
-
-
-def _decoded_kind(json: dict[str, Coded]) -> object:
     name = json[_KIND]
+    kind = _kinds().get(name) if isinstance(name, str) else None
+    try:
+        return _decoded_collection(name, json) if kind is None else _decoded_kind(kind, json)
+    except NotCoded:  # of a member, whose sentence says what is wrong
+        raise
+    except (KeyError, TypeError, ValueError) as error:
+        raise NotCoded(f"no {name} has the value {_shown(json)}") from error
+
+
+def _decoded_collection(name: object, json: dict[str, Coded]) -> object:
     if name == _NUMBER:
         return float(json["is"])
     if name in (_SET, _LIST):
         return (frozenset if name == _SET else list)(decoded(each) for each in json["of"])
     if name == _MAP:
         return {decoded(key): decoded(each) for key, each in json["of"]}
-    kind = _kinds()[name]
+    raise NotCoded(f"this build has no type {name!s:.60}")
+
+
+def _decoded_kind(kind: type[Any], json: dict[str, Coded]) -> object:
     if issubclass(kind, Enum):
         return kind[json["is"]]
     members = {key: decoded(each) for key, each in json.items() if key != _KIND}
-    for key, check in _checks(name).items():
-        if key in members and not check(members[key]):
-            raise TypeError(f"{key} cannot be {members[key]!r:.60}")
+    checks = _checks(kind.__name__)
+    for key, member in members.items():
+        if key not in checks:
+            raise NotCoded(f"this build has no field {key} in {kind.__name__}")
+        if not checks[key](member):
+            raise NotCoded(f"{key} in {kind.__name__} cannot be {_shown(json[key])}")
+    for key, default in _defaults(kind.__name__):
+        if default is MISSING and key not in members:
+            raise NotCoded(f"{kind.__name__} has no value for its field {key}")
     return kind(**members)
+
+
+def _shown(json: Coded) -> str:
+    """The beginning of a value as the record has it."""
+    return dumps(json)[:_LONGEST_SHOWN]
 
 
 @functools.cache
