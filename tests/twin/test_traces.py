@@ -94,7 +94,10 @@ def test_whole_numbers_may_be_written_as_tables_write_them() -> None:
         ("arrival_s,input_tokens,output_tokens\n1700000000123,1,1\n", "divide milliseconds by 1000"),
         ("arrival_s,input_tokens,output_tokens,input_tokens\n0,1,1,2\n", "has the column input_tokens twice"),
         ("arrival_s,input_tokens,output_tokens\n0,1,99999999999\n", "at most 2147483647 of input or of output"),
-        ("arrival_s,input_tokens,output_tokens\n0,1.5,1\n", "is no time and two whole numbers"),
+        (
+            "arrival_s,input_tokens,output_tokens\n0,1.5,1\n",
+            "is no request: input_tokens takes a whole number, not '1.5'",
+        ),
         ("arrival_s,input_tokens,output_tokens\n-1,1,1\n", "line 2: a request arrives at -1 s, but times count from 0"),
         ("arrival_s,input_tokens,output_tokens\nnan,1,1\n", "line 2: a request arrives at nan s, which is no time"),
         (
@@ -118,20 +121,27 @@ def test_whole_numbers_may_be_written_as_tables_write_them() -> None:
             "line 1: 3 hash_ids for 100 tokens: each stands for 512",
         ),
         ("arrival_s,input_tokens,output_tokens\n1,1,9999999999\n", "line 2: 9999999999 tokens"),
-        ("arrival_s,input_tokens,output_tokens\n1,x,1\n", "line 2: '1,x,1' is no time and two whole numbers"),
+        ("arrival_s,input_tokens,output_tokens\n1,x,1\n", "'1,x,1' is no request: input_tokens takes a whole number"),
         ("arrival_s,input_tokens,output_tokens\n2026-05-01T12:00:00Z,1,1\n", "arrival_s takes seconds; for dates name"),
         ("TIMESTAMP,ContextTokens,GeneratedTokens\n1780000000014,1,1\n", "TIMESTAMP takes dates such as 2026-05-01 12"),
         ("arrival_s\tinput_tokens\toutput_tokens\n0\t1\t1\n", "t.csv has tabs between its columns: put commas there"),
         ("arrival_s;input_tokens;output_tokens\n0;1;1\n", "t.csv has semicolons between its columns"),
-        ("arrival_s,input_tokens,output_tokens\n1,2\n", "line 2: '1,2' is no time and two whole numbers"),
+        ("arrival_s,input_tokens,output_tokens\n1,2\n", "line 2: '1,2' is no request: it has no column output_tokens"),
         (
             '{"timestamp": 1, "input_length": 5}',
             "line 1 lacks output_length: each has timestamp (in milliseconds), input",
         ),
-        ('{"timestamp": 1, "input_length": 5.5, "output_length": 1}', "is no request"),
-        ("{ nothing", "line 1: '{ nothing' is no request"),
-        (f'{{"timestamp": 1{"0" * 400}, "input_length": 5, "output_length": 1}}', "is no request"),
-        (f'{{"a": {"[" * 100_000}', "is no request"),
+        ('{"timestamp": 1, "input_length": 5.5, "output_length": 1}', "input_length takes a whole number, not '5.5'"),
+        ('{"timestamp": 1, "input_length": 5, "output_length": []}', "output_length takes a whole number, not '[]'"),
+        ('{"timestamp": "noon", "input_length": 5, "output_length": 1}', "timestamp takes a number of milliseconds"),
+        ('{"timestamp": null, "input_length": 5, "output_length": 1}', "timestamp takes a number of milliseconds"),
+        (
+            '{"timestamp": 1, "input_length": 5, "output_length": 1, "hash_ids": {"7": 1}}',
+            "hash_ids takes a list of whole numbers, not",
+        ),
+        ("{ nothing", "line 1: '{ nothing' is no request: each line is a JSON object, and each has timestamp"),
+        (f'{{"timestamp": 1{"0" * 400}, "input_length": 5, "output_length": 1}}', "timestamp takes a number"),
+        (f'{{"a": {"[" * 100_000}', "is no request: each line is a JSON object"),
         (b"\xff\x00\x01", "t.csv is not text"),
         (b"\xff\xfe\x00", "t.csv is not text"),
         (b"\x1f\x8b\x08\x00broken", "t.csv cannot be read"),
@@ -255,7 +265,7 @@ def test_parts_and_copies_know_what_their_file_left_out() -> None:
 
 
 def test_only_a_time_that_is_none_is_said_to_be_none() -> None:
-    with pytest.raises(TraceError, match=r"'1,1\.5,1' is no time and two whole numbers of tokens$"):
+    with pytest.raises(TraceError, match=r"'1,1\.5,1' is no request: input_tokens takes a whole number, not '1\.5'$"):
         read("arrival_s,input_tokens,output_tokens\n1,1.5,1\n")
 
 

@@ -38,6 +38,7 @@ _LATEST_SECOND = 1e11  # latest plausible second since 1970; today's time in mil
 _GZIP = b"\x1f\x8b"
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _MOONCAKE = ("timestamp", "input_length", "output_length")
+_EACH = "each has timestamp (in milliseconds), input_length and output_length"
 _HEADS = (
     "arrival_s, input_tokens, output_tokens (or TIMESTAMP, ContextTokens, GeneratedTokens, "
     "or Timestamp, Request tokens, Response tokens; docs/cli.md has all)"
@@ -260,21 +261,32 @@ def _lacking(names: list[str]) -> str:
 
 def _cells(number: int, line: str, places: list[int], head: _Head, time: Callable[[str], float]) -> Row:
     try:
-        cells = next(csv.reader([line])) if '"' in line else line.split(",")
+        cells = _split(line)
         moment, tokens_in, tokens_out = [cells[place].strip().strip('"') for place in places]
         return time(moment), _tokens(tokens_in), _tokens(tokens_out), ()
     except (ValueError, TypeError, OverflowError, IndexError, csv.Error):
-        shown, why = line.strip()[:60], _why_no_time(line.split(","), places[0], head, time)
-        raise TraceError(f", line {number}: {shown!r} is no time and two whole numbers of tokens{why}") from None
+        why = _why_no_row(line, places, head, time)
+        raise TraceError(f", line {number}: {line.strip()[:60]!r} is no request: {why}") from None
 
 
-def _why_no_time(cells: list[str], place: int, head: _Head, time: Callable[[str], float]) -> str:
-    """Return the hint for the time column; empty where the time is valid or missing."""
-    try:
-        time("".join(cells[place : place + 1]).strip().strip('"') or "0")
-    except ValueError:
-        return f": {head.times}"
-    return ""
+def _split(line: str) -> list[str]:
+    return next(csv.reader([line])) if '"' in line else line.split(",")
+
+
+def _why_no_row(line: str, places: list[int], head: _Head, time: Callable[[str], float]) -> str:
+    """Name the first column of a row that cannot be read, with what it takes."""
+    reads = (time, _tokens, _tokens)
+    takes = (head.times, *(f"{name} takes a whole number" for name in head.columns[1:]))
+    for name, place, read, words in zip(head.columns, places, reads, takes, strict=True):
+        try:
+            value = _split(line)[place].strip().strip('"')
+        except (IndexError, csv.Error):
+            return f"it has no column {name}"
+        try:
+            read(value)
+        except (ValueError, TypeError, OverflowError):
+            return f"{words}, not {value[:40]!r}"
+    return "it is no row of a CSV file"
 
 
 def _tokens(text: str) -> int:
@@ -307,12 +319,34 @@ def _request(number: int, line: str) -> Row:
     try:
         body: dict[str, Any] = json.loads(line)
         moment, tokens_in, tokens_out = (body[name] for name in _MOONCAKE)
-        return float(moment), _whole(tokens_in), _whole(tokens_out), tuple(map(_whole, body.get("hash_ids") or ()))
+        return float(moment), _whole(tokens_in), _whole(tokens_out), _wholes(body.get("hash_ids"))
     except KeyError as error:
-        each = "each has timestamp (in milliseconds), input_length and output_length"
-        raise TraceError(f", line {number} lacks {error.args[0]}: {each}") from None
+        raise TraceError(f", line {number} lacks {error.args[0]}: {_EACH}") from None
     except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):  # a number or a list without end
-        raise TraceError(f", line {number}: {line.strip()[:60]!r} is no request") from None
+        raise TraceError(f", line {number}: {line.strip()[:60]!r} is no request: {_why_no_object(line)}") from None
+
+
+def _why_no_object(line: str) -> str:
+    """Name the first field of a request that cannot be read, with what it takes."""
+    try:
+        body = json.loads(line)
+    except (ValueError, RecursionError):
+        body = None
+    if not isinstance(body, dict):
+        return f"each line is a JSON object, and {_EACH}"
+    for name, (read, takes) in _FIELDS.items():
+        try:
+            read(body.get(name))
+        except (ValueError, TypeError, OverflowError):
+            return f"{name} takes {takes}, not {str(body[name])[:40]!r}"
+    return _EACH
+
+
+def _wholes(values: object) -> tuple[int, ...]:
+    """Read the numbers of a list; a missing or an empty one is none. Raises `TypeError` for all else."""
+    if values and not isinstance(values, list):
+        raise TypeError
+    return tuple(map(_whole, values)) if isinstance(values, list) else ()
 
 
 def _whole(value: object) -> int:
@@ -322,3 +356,11 @@ def _whole(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value):
         raise TypeError
     return int(value)
+
+
+_FIELDS: dict[str, tuple[Callable[[Any], object], str]] = {
+    "timestamp": (float, "a number of milliseconds"),
+    "input_length": (_whole, "a whole number"),
+    "output_length": (_whole, "a whole number"),
+    "hash_ids": (_wholes, "a list of whole numbers"),
+}
