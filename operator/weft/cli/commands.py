@@ -28,12 +28,32 @@ class Commands(TyperGroup):
         with failures_become_one_sentence(), _readers_may_leave():
             sys.exit(super().main(*args, **{**options, "standalone_mode": False}) or 0)
 
+    def get_params(self, ctx: Any) -> Any:  # noqa: ANN401 - typer keeps the classes to itself
+        """Return the options of `weft` itself, as its help shows them."""
+        return _without_types(super().get_params(ctx))
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ANN401 - typer keeps the classes to itself
+        """Return a command, whose help flows to any width and names no type for flags; None for an unknown name."""
+        command = super().get_command(ctx, cmd_name)
+        if command is not None:
+            command.help = "\n\n".join(" ".join(each.split()) for each in (command.help or "").split("\n\n"))
+            _without_types(command.get_params(ctx))
+        return command
+
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401 - typer keeps the classes to itself
         """Return the command with its name and arguments; raises `CommandFailure` for a repeated option."""
         name, command, rest = super().resolve_command(ctx, args)
         if (twice := _given_twice(command, rest)) is not None:
-            raise CommandFailure(f"{twice} is there twice: give it once")
+            raise CommandFailure(f"{twice} is given twice: give it once")
         return name, command, rest
+
+
+def _without_types(options: Any) -> Any:  # noqa: ANN401 - typer keeps the classes to itself
+    """Leave away `<bool>` behind flags, which would read as a value that they take."""
+    for each in options:
+        if getattr(each, "is_flag", False):
+            each.metavar = ""
+    return options
 
 
 @contextmanager

@@ -134,12 +134,12 @@ def troubles(sitting: Sitting) -> str:
     notes = [_row("", note, "") for note in told_once(sitting.notes)]
     if not rows and not notes:
         return ""
-    head = "<tr><th>node</th><th>reason</th><th>what it means</th><th>who is there</th></tr>"
-    return f"<h2>What is amiss</h2><div class='card holes words'><table>{head}{''.join(rows + notes)}</table></div>"
+    head = "<tr><th>node</th><th>reason</th><th>what it means</th><th>held by</th></tr>"
+    return f"<h2>Problems</h2><div class='card holes words'><table>{head}{''.join(rows + notes)}</table></div>"
 
 
 def _row(node: str, why: Explanation, who: str, *, leaving: bool = False) -> str:
-    told = f"{why.message}{', to be left' if leaving else ''}"
+    told = f"{why.message}{'; its replicas are moved away' if leaving else ''}"
     return (
         f"<tr><td>{escape(node)}</td><td class=bad>{escape(why.reason.value)}</td>"
         f"<td>{escape(told)}</td><td>{escape(who)}</td></tr>"

@@ -27,7 +27,7 @@ app = typer.Typer(
     epilog="Exit codes: 0 yes, 1 the answer is no, 2 wrong input, 3 the cluster refuses, 4 a fault of Weft.",
 )
 
-Output = Annotated[Format, typer.Option("--output", "-o", help="how to print the answer")]
+Output = Annotated[Format, typer.Option("--output", "-o", help="format of the answer")]
 
 
 @app.callback(invoke_without_command=True)
@@ -126,7 +126,7 @@ def simulate(  # noqa: PLR0913 - one option a wish, as on every command line
     trace: options.TraceFiles = None,
     form: Output = Format.table,
     html: Annotated[
-        Path | None, typer.Option("--html", metavar="FILE", help="write it as one page for a browser, with charts")
+        Path | None, typer.Option("--html", metavar="FILE", help="also write one page for a browser, with charts")
     ] = None,
     *,
     policy: options.Policies = None,
@@ -214,14 +214,14 @@ def explain(
         str, typer.Argument(metavar="KIND/NAME", help="InferencePool/NAME or PDSplit/NAME (wpool/NAME, pds/NAME)")
     ],
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="where only KIND stands before it, as kubectl takes it too")
+        str | None, typer.Argument(metavar="NAME", help="NAME, where the first argument is KIND alone")
     ] = None,
     context: options.Context = None,
     namespace: options.Namespace = None,
     *,
-    domains: Annotated[bool, typer.Option("--domains", help="where one more replica would go, and why there")] = False,
+    domains: Annotated[bool, typer.Option("--domains", help="show where one more replica would go, and why")] = False,
 ) -> None:
-    """Tell from its status why a resource is as it is. Exit code 1 while it is not Ready.
+    """Explain from its status why a resource is as it is. Exit code 1 while it is not Ready.
 
     Where a replica has no place (always with --domains) it looks at nodes and pods too, and lists each NVLink domain
     with why it was not taken.
@@ -243,7 +243,7 @@ def top(
     seconds: Annotated[
         float,
         typer.Option(
-            "--interval", metavar="SECONDS", min=0.5, max=options.LONGEST_SECONDS, help="seconds between looks"
+            "--interval", metavar="SECONDS", min=0.5, max=options.LONGEST_SECONDS, help="seconds between two refreshes"
         ),
     ] = 2.0,
     *,
@@ -276,14 +276,20 @@ def fabric(
     context: options.Context = None,
     file: Annotated[
         str | None,
-        typer.Option("--fabric", "--file", "-f", metavar="FILE", help="nodes and pods of a file instead; - is stdin"),
+        typer.Option(
+            "--fabric",
+            "--file",
+            "-f",
+            metavar="FILE",
+            help="read nodes and pods from this file instead of a cluster; - is stdin",
+        ),
     ] = None,
     form: Output = Format.table,
     html: Annotated[
-        Path | None, typer.Option("--html", metavar="FILE", help="write the same as one page for a browser")
+        Path | None, typer.Option("--html", metavar="FILE", help="also write one page for a browser")
     ] = None,
 ) -> None:
-    """Print the tree of zones, network tiers, NVLink domains and nodes with who sits where and what still fits."""
+    """Print the tree of zones, network tiers, NVLink domains and nodes, with what runs where and what still fits."""
     from weft.cli.fabric_command import run_fabric
 
     run_fabric(world_from(file, context, imagine=False), form, html)
@@ -311,7 +317,7 @@ def replay(
     records: Annotated[list[Path], typer.Argument(metavar="RECORD...", help="files or folders of `weft run --record`")],
     form: Output = Format.table,
 ) -> None:
-    """Decide recorded passes once more and compare. Exit code 1 where this Weft decides otherwise, 2 if it cannot."""
+    """Decide recorded passes again and compare. Exit code 1 where this Weft decides differently, 2 if it cannot."""
     from weft.cli.replaying import run_replay
 
     if code := run_replay(records, form):
@@ -339,7 +345,7 @@ def run(  # noqa: PLR0913 - one option a setting, as on every operator's command
     record_megabytes: options.RecordMegabytes = 512,
     plain_logs: Annotated[bool, typer.Option("--plain-logs", help="log lines for people instead of JSON")] = False,
 ) -> None:
-    """Run the operator against a cluster until it is told to stop."""
+    """Run the operator against a cluster until SIGTERM or Ctrl-C."""
     from weft.cli.kubeconfig import choose_context, is_in_a_pod
 
     if kubeconfig is not None or context is not None or not is_in_a_pod():

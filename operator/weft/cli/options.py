@@ -87,14 +87,16 @@ Namespaces = Annotated[
 ]
 Kubeconfig = Annotated[
     str | None,
-    typer.Option("--kubeconfig", metavar="FILE", help="unset: the service account, or the usual file"),
+    typer.Option(
+        "--kubeconfig", metavar="FILE", help="unset: the service account in a pod, else KUBECONFIG or ~/.kube/config"
+    ),
 ]
 PrometheusUrl = Annotated[
     str | None,
     typer.Option(
         "--prometheus-url",
         metavar="URL",
-        help="unset, or while it is away: engines are scraped directly",
+        help="where metrics come from; unset, or while it does not answer: engines are scraped directly",
         callback=web_address,
     ),
 ]
@@ -103,15 +105,18 @@ Host = Annotated[
     typer.Option("--host", metavar="ADDRESS", help="where /healthz, /readyz and /metrics listen", callback=address),
 ]
 Port = Annotated[int, typer.Option("--port", metavar="PORT", min=0, max=65535, help="their port; 0 takes a free one")]
-Tick = Annotated[float, _seconds("--tick", 0.1, "between decisions when nothing happens")]
-MetricsInterval = Annotated[float, _seconds("--metrics-interval", 0.1, "between looks at metrics")]
+Tick = Annotated[float, _seconds("--tick", 0.1, "seconds between decisions when nothing happens")]
+MetricsInterval = Annotated[float, _seconds("--metrics-interval", 0.1, "seconds between two scrapes of metrics")]
 WritesPerSecond = Annotated[
-    int, typer.Option("--writes-per-second", metavar="N", min=1, max=MOST_WRITES, help="most writes to the API server")
+    int,
+    typer.Option(
+        "--writes-per-second", metavar="N", min=1, max=MOST_WRITES, help="most writes to the API server per second"
+    ),
 ]
 BurstWrites = Annotated[
-    int, typer.Option("--burst-writes", metavar="N", min=1, max=MOST_WRITES, help="how many of them may come at once")
+    int, typer.Option("--burst-writes", metavar="N", min=1, max=MOST_WRITES, help="how many writes may come at once")
 ]
-Resync = Annotated[float, _seconds("--resync", 1.0, "between full passes")]
+Resync = Annotated[float, _seconds("--resync", 1.0, "seconds between two passes over every resource")]
 MovesPerHour = Annotated[
     int,
     typer.Option(
@@ -119,11 +124,11 @@ MovesPerHour = Annotated[
         metavar="COUNT",
         min=0,
         max=1000,
-        help="how many replicas may move, in all, so that others without a place get one; 0 only tells",
+        help="how many replicas of all pools may move so that others get a place; 0: moves are only suggested",
     ),
 ]
 MovesAtOnce = Annotated[
-    int, typer.Option("--moves-at-once", metavar="COUNT", min=1, max=8, help="how many of them one decision begins")
+    int, typer.Option("--moves-at-once", metavar="COUNT", min=1, max=8, help="how many moves one decision may begin")
 ]
 AllowRelaxations = Annotated[
     list[str] | None,
@@ -140,24 +145,55 @@ Record = Annotated[
     typer.Option("--record", metavar="DIR", help="keep what each decision saw and said, for `weft replay`"),
 ]
 RecordMegabytes = Annotated[
-    int, typer.Option("--record-megabytes", metavar="COUNT", min=1, max=1_000_000, help="most that records take")
+    int,
+    typer.Option(
+        "--record-megabytes",
+        metavar="COUNT",
+        min=1,
+        max=1_000_000,
+        help="megabytes that records may take; the oldest are deleted",
+    ),
 ]
 
 Model = Annotated[str | None, typer.Option("--model", metavar="NAME", help="plan for this model instead of a file")]
 Config = Annotated[
     str | None, typer.Option("--config", metavar="FILE", help="config.json of a model that Weft does not know")
 ]
-Rate = Annotated[str | None, typer.Option("--rate", metavar="NUMBER", help="requests per second, such as 500m; 1")]
-Isl = Annotated[str | None, typer.Option("--isl", metavar="MEAN[:P95]", help="tokens of a prompt; 1024")]
-Osl = Annotated[str | None, typer.Option("--osl", metavar="MEAN[:P95]", help="tokens of an answer; 256")]
-Ttft = Annotated[list[str] | None, typer.Option("--ttft", metavar="P=TIME", help="such as p95=500ms; repeatable")]
-Tpot = Annotated[list[str] | None, typer.Option("--tpot", metavar="P=TIME", help="such as p95=30ms; repeatable")]
+Rate = Annotated[
+    str | None,
+    typer.Option("--rate", metavar="NUMBER", help="requests per second, such as 8, or 500m for 0.5 \\[default: 1]"),
+]
+Isl = Annotated[
+    str | None,
+    typer.Option("--isl", metavar="MEAN[:P95]", help="mean tokens of a prompt, and their p95 \\[default: 1024]"),
+]
+Osl = Annotated[
+    str | None,
+    typer.Option("--osl", metavar="MEAN[:P95]", help="mean tokens of an answer, and their p95 \\[default: 256]"),
+]
+Ttft = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--ttft", metavar="P=TIME", help="target for the time to the first token, such as p95=500ms; repeatable"
+    ),
+]
+Tpot = Annotated[
+    list[str] | None,
+    typer.Option("--tpot", metavar="P=TIME", help="target for the time per output token, such as p95=30ms; repeatable"),
+]
 Accelerators = Annotated[
-    list[str] | None, typer.Option("--accelerator", metavar="NAME", help="one that may be used; repeatable; unset: any")
+    list[str] | None,
+    typer.Option(
+        "--accelerator", metavar="NAME", help="an accelerator that may be used, such as H200; repeatable; unset: any"
+    ),
 ]
 Precisions = Annotated[
     list[str] | None,
-    typer.Option("--precision", metavar="NAME", help="one that may be used; repeatable; unset: the checkpoint's"),
+    typer.Option(
+        "--precision",
+        metavar="NAME",
+        help="a precision of the weights that may be used, such as FP8; repeatable; unset: the checkpoint's",
+    ),
 ]
 Files = Annotated[
     list[str] | None,
@@ -174,7 +210,7 @@ PlanContext = Annotated[
     typer.Option("--context", metavar="NAME", help="plan against this kubeconfig context; it is only read"),
 ]
 Breakdown = Annotated[bool, typer.Option("--breakdown", help="show where the time of a step goes")]
-Chart = Annotated[bool, typer.Option("--chart", help="draw the same in the terminal")]
+Chart = Annotated[bool, typer.Option("--chart", help="draw what --plot draws, in the terminal")]
 Export = Annotated[
     Path | None,
     typer.Option("--export", metavar="FILE", help="write the recommended resource, ready for `kubectl apply`"),
@@ -198,7 +234,7 @@ Price = Annotated[
         metavar="AMOUNT",
         min=0.0,
         max=HIGHEST_PRICE,
-        help="of one H100 for an hour: costs are then in that currency",
+        help="price of one H100 for an hour: costs are then in that currency",
     ),
 ]
 TraceFiles = Annotated[
@@ -207,7 +243,7 @@ TraceFiles = Annotated[
         "--trace",
         metavar="[NAME=]FILE|SHAPE",
         help="requests, with the name of their resource where there are several: a CSV or JSON lines, or a shape "
-        "such as poisson:rate=20,seconds=3600,isl=1000,osl=200, "
+        "such as poisson:rate=20,seconds=3600, "
         "step:from=2,to=20,at=600, ramp:from=1,to=20,over=1200, day:rate=10,peak=1.8, burst:rate=10,times=4,every=600",
     ),
 ]
@@ -216,13 +252,19 @@ FromPrometheus = Annotated[
     typer.Option(
         "--from-prometheus",
         metavar="URL",
-        help="draw the requests from what the engines of the resource counted",
+        help="Prometheus from whose metrics of the resource's engines the requests are drawn",
         callback=web_address,
     ),
 ]
 Hours = Annotated[
     float | None,
-    typer.Option("--hours", metavar="COUNT", min=0.1, max=24.0 * 366, help="the last ones, of --from-prometheus (24)"),
+    typer.Option(
+        "--hours",
+        metavar="COUNT",
+        min=0.1,
+        max=24.0 * 366,
+        help="how many of the last hours --from-prometheus reads \\[default: 24]",
+    ),
 ]
 Policies = Annotated[
     list[str] | None,
@@ -237,7 +279,7 @@ WhatIf = Annotated[
     typer.Option(
         "--what-if",
         metavar="[NAME.]KEY=VALUE",
-        help="a field as it might be, such as spec.slo.ttft.p95=1s, of all resources or of one; repeatable",
+        help="a field to change, such as spec.slo.ttft.p95=1s, in all resources or in one; repeatable",
     ),
 ]
 Fails = Annotated[
@@ -251,30 +293,41 @@ StartUp = Annotated[
         metavar="SECONDS",
         min=0.0,
         max=LONGEST_START,
-        help="from a node to a first answer; unset: what `weft plan` expects",
+        help="seconds from a node to the first answer; unset: what `weft plan` expects",
     ),
 ]
 Seed = Annotated[
-    int, typer.Option("--seed", metavar="N", min=0, help="of all that is drawn: the same, the same answer")
+    int,
+    typer.Option("--seed", metavar="N", min=0, help="seed of all random draws: the same seed gives the same answer"),
 ]
 Scale = Annotated[
-    float, typer.Option("--scale", metavar="FACTOR", min=1e-6, max=1e6, help="so many times the requests of the trace")
+    float, typer.Option("--scale", metavar="FACTOR", min=1e-6, max=1e6, help="multiply the rate of the trace by this")
 ]
 WarmUp = Annotated[
-    float, typer.Option("--warm-up", metavar="SECONDS", min=0.0, max=LONGEST_TRACE, help="at first that do not count")
+    float,
+    typer.Option(
+        "--warm-up", metavar="SECONDS", min=0.0, max=LONGEST_TRACE, help="seconds at the beginning that do not count"
+    ),
 ]
-Front = Annotated[str, typer.Option("--front", metavar="RULE", help="who gets a request: LeastLoad, or RoundRobin")]
+Front = Annotated[
+    str, typer.Option("--front", metavar="RULE", help="how replicas are picked for requests: LeastLoad or RoundRobin")
+]
 Patience = Annotated[
     float | None,
-    typer.Option("--patience", metavar="SECONDS", min=0.001, help="clients cancel without a first token by then"),
+    typer.Option(
+        "--patience",
+        metavar="SECONDS",
+        min=0.001,
+        help="seconds after which clients cancel a request without a first token; unset: never",
+    ),
 ]
 Retries = Annotated[
-    int, typer.Option("--retries", metavar="N", min=0, max=100, help="how often they try again what failed")
+    int, typer.Option("--retries", metavar="N", min=0, max=100, help="how often clients retry a failed request")
 ]
 Blind = Annotated[
     list[str] | None,
-    typer.Option("--blind", metavar="FROM-TO", help="when no metrics come, such as 10m-20m; repeatable"),
+    typer.Option("--blind", metavar="FROM-TO", help="a time without metrics, such as 10m-20m; repeatable"),
 ]
 OnePool = Annotated[
-    str | None, typer.Option("--pool", metavar="NAME", help="simulate this one of several resources alone")
+    str | None, typer.Option("--pool", metavar="NAME", help="simulate only this one of several resources")
 ]
