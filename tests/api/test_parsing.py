@@ -161,7 +161,10 @@ def test_what_must_be_an_object_is_told_with_its_fields(spec: Json, fields: str 
         ({"scaling": {"maxReplicas": -1}}, "spec.scaling.maxReplicas: must be greater than or equal to 1, not -1"),
         ({"slo": {"ttft": {"p95": 0}}}, "must be a duration above zero such as 300ms, 90s or 1h30m, not 0"),
         ({"engine": {"name": "v" * 99}}, f"or 'TensorRTLLM', not '{59 * 'v'}"),
-        ({"workload": {"inputTokens": {"mean": 9, "p95": 8}}}, "p95 must not be below mean, not {'mean': 9, 'p95': 8}"),
+        (
+            {"workload": {"inputTokens": {"mean": 9, "p95": 8}}},
+            "be below mean (given: {'mean': 9, 'p95': 8})",
+        ),
         ({"scaling": {"maxReplicas": 10**5000}}, "must be less than or equal to 1000"),
         ({"slo": {"ttft": [list(range(99))]}}, "must be an object (its fields are p50, p90, p95, p99)"),
     ],

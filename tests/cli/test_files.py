@@ -50,7 +50,23 @@ def test_what_kubectl_prints_for_people_is_refused_with_what_to_ask_it_for(tmp_p
     (tmp_path / "nodes.txt").write_text("NAME      STATUS   ROLES    AGE\nboard-0   Ready    <none>   3d\n")
     ending = weft("fabric", "-f", str(tmp_path / "nodes.txt"))
     assert (2, "") == (ending.code, ending.out)
-    assert ending.sentence.endswith("is a text, not a Kubernetes object: let kubectl write it with -o yaml or -o json")
+    assert ending.sentence.endswith("a string, not a Kubernetes object: let kubectl write it with -o yaml or -o json")
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"metadata:\n\tname: chat\n", "line 2, column 1: found character that cannot start any token: indent with"),
+        (b"name: {{ .Values.name }}\n", "if this is a Helm template, give what `helm template` makes of it"),
+        (b"a: \x00b", "is neither YAML nor JSON: character 4 is the control character 0x00"),
+        (b"a: " + b"9" * 5000, "is neither YAML nor JSON: a number has more digits than can be read"),
+    ],
+    ids=["tabs", "a template", "a control character", "a long number"],
+)
+def test_what_is_often_wrong_with_yaml_is_told_with_what_to_do(content: bytes, words: str) -> None:
+    ending = weft("plan", "-f", "-", stdin=content)
+    assert words in ending.sentence
+    assert 2 == ending.code
 
 
 @pytest.mark.parametrize("content", [b"\x1f\x8b\x08\x00broken", SYSTEMS["gzip"](LISTED)[:-9]])

@@ -29,6 +29,15 @@ def test_a_name_that_no_resource_may_have_is_refused(tmp_path: Path, name: str) 
     assert (ending.code, ending.out) == (2, "")
 
 
+@pytest.mark.parametrize("labels", [["a"], {"team": 5}, {"on": True}, "team=a"])
+@pytest.mark.parametrize("key", ["labels", "annotations"])
+def test_labels_that_the_api_server_would_refuse_are_refused(tmp_path: Path, key: str, labels: object) -> None:
+    body = {**pool(), "metadata": {"name": "chat", key: labels}}
+    ending = weft("plan", "-f", written(tmp_path / "pool.yaml", body))
+    assert f"InferencePool/chat: metadata.{key} must be an object of strings: quote numbers" in ending.sentence
+    assert 2 == ending.code
+
+
 def test_a_namespace_that_cannot_be_is_refused(tmp_path: Path) -> None:
     body = {**pool(), "metadata": {"name": "chat", "namespace": "A B"}}
     ending = weft("plan", "-f", written(tmp_path / "pool.yaml", body))
@@ -77,7 +86,7 @@ TWICE_IN_JSON = '{"apiVersion": "weft.dev/v1alpha1",\n "kind": "InferencePool", 
 def test_a_key_that_is_there_twice_is_refused_with_its_line(content: str, where: str) -> None:
     """Of two values either could be meant."""
     ending = weft("plan", "-f", "-", stdin=content)
-    assert f"standard input cannot be understood: {where} is there twice: give it once" in ending.sentence
+    assert f"standard input cannot be understood: {where} appears twice: give it once" in ending.sentence
     assert (ending.code, ending.out) == (2, "")
 
 
@@ -118,21 +127,21 @@ def _with(body: Json, **members: object) -> Json:
     [
         ({"kind": "Node"}, "Node in object 2 of FILE: metadata must be an object"),
         (_with(node("b"), metadata=[1]), "Node in object 2 of FILE: metadata must be an object"),
-        (_with(node("b"), metadata={}), "Node in object 2 of FILE: metadata.name must be a text"),
-        (_with(node("b"), metadata={"name": "b", "labels": {"a": 5}}), "metadata.labels must be an object of texts"),
+        (_with(node("b"), metadata={}), "Node in object 2 of FILE: metadata.name must be a string"),
+        (_with(node("b"), metadata={"name": "b", "labels": {"a": 5}}), "metadata.labels must be an object of strings"),
         (_with(node("b"), spec=7), "Node b in object 2 of FILE: spec must be an object"),
         (_with(node("b"), spec={"taints": 7}), "spec.taints must be a list of objects"),
-        (_with(node("b"), spec={"taints": [{"effect": "NoSchedule"}]}), "spec.taints.key must be a text"),
+        (_with(node("b"), spec={"taints": [{"effect": "NoSchedule"}]}), "spec.taints.key must be a string"),
         (_with(node("b"), status={"capacity": "8"}), "status.capacity must be an object of amounts"),
         (_with(node("b"), status={"conditions": {"Ready": True}}), "status.conditions must be a list of objects"),
         (_with(pod("p", "a", 1), metadata={"name": "p", "uid": "u"}), "Pod p in object 2 of FILE: metadata.namespace"),
         (_with(pod("p", "a", 1), spec={"containers": "main"}), "spec.containers must be a list of objects"),
-        (_with(node("b"), status={"conditions": [{"type": {}}]}), "status.conditions.type must be a text"),
+        (_with(node("b"), status={"conditions": [{"type": {}}]}), "status.conditions.type must be a string"),
         (
             _with(node("b"), metadata={"name": "b", "managedFields": [{"fieldsV1": 5}]}),
             "managedFields.fieldsV1 must be",
         ),
-        (_with(pod("p", "a", 1), spec={"nodeName": ["a"]}), "spec.nodeName must be a text"),
+        (_with(pod("p", "a", 1), spec={"nodeName": ["a"]}), "spec.nodeName must be a string"),
         (_with(pod("p", "a", 1), spec={"priority": {}}), "spec.priority must be a whole number"),
         (_with(pod("p", "a", 1), spec={"initContainers": [{"resources": "x"}]}), "spec.initContainers.resources must"),
         (

@@ -87,11 +87,11 @@ def test_starts_take_what_a_plan_expects_with_the_image_there(tmp_path: Path) ->
         told.append(expected["weights"] + expected["engine"])
         assert told[-1] == json.loads(simulated("-o", "json").out)["start_up_seconds"]
     assert told[0] < told[1]
-    assert f"a start takes {seconds(told[1])} with the image there" in simulated().out
+    assert f"a start takes {seconds(told[1])} on a node that has the image" in simulated().out
 
 
 def test_starts_may_be_said_to_be_shorter() -> None:
-    assert "a start takes 20 s with the image there" in simulated("--start-up", "20").out
+    assert "a start takes 20 s on a node that has the image" in simulated("--start-up", "20").out
 
 
 def test_a_pool_whose_starts_take_longer_serves_a_rise_later() -> None:

@@ -170,7 +170,7 @@ def test_a_field_of_one_side_is_named_where_the_split_has_it(tmp_path: Path) -> 
         ({"config.json": json.dumps({**SHORT_LLAMA, "hidden_size": None})}, ("hidden_size is missing",)),
         (
             {"config.json": SHORT_LLAMA},
-            ("data.config.json of ConfigMap own in namespace default must be a text, not {",),
+            ("data.config.json of ConfigMap own in namespace default must be a string, not {",),
         ),
         ({"hf.json": "{}"}, ("ModelConfigMissing: ConfigMap own with the key config.json", "--from-file=config.json")),
     ],
@@ -228,7 +228,7 @@ def test_what_two_commands_of_kubectl_wrote_into_one_file_is_read_or_told(tmp_pa
     file.write_text(f"{JSON}\n{json.dumps(listed(node('c')))}\n", encoding="utf-8")
     assert "3 NVLink domains, 24 GPUs" in weft("fabric", "-f", str(file)).out
     file.write_text("apiVersion: v1\nkind: Node\n" * 2, encoding="utf-8")
-    assert refuses(weft("fabric", "-f", str(file)), "is there twice: give it once, or --- before it if another object")
+    assert refuses(weft("fabric", "-f", str(file)), "appears twice: give it once, or --- before it if another object")
 
 
 @pytest.mark.parametrize(

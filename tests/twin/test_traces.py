@@ -86,7 +86,7 @@ def test_whole_numbers_may_be_written_as_tables_write_them() -> None:
         ("arrival_s,input_tokens,output_tokens\n", "t.csv has no requests"),
         ("arrival_s,input_tokens\n1,2\n", "t.csv lacks the column output_tokens"),
         ("TIMESTAMP,ContextTokens\n1,2\n", "t.csv lacks the column generatedtokens"),
-        ("a,b\n1,2\n", "t.csv has no head with the columns arrival_s, input_tokens, output_tokens"),
+        ("a,b\n1,2\n", "t.csv has no header line with the columns arrival_s, input_tokens, output_tokens"),
         (
             "arrival_s,input_tokens,output_tokens\n1700000000,1,1\n",
             "1700000000 s, more than a year after the beginning",

@@ -20,10 +20,10 @@ _IN_PLAIN_WORDS = {
     "model_type": "must be an object",
     "dict_type": "must be an object",
     "list_type": "must be a list",
-    "string_type": "must be a text, in quotes where YAML reads something else",
+    "string_type": "must be a string, in quotes where YAML reads something else",
     "int_type": "must be a whole number",
     "bool_type": "must be true or false",
-    "invalid_key": "a key must be a text, in quotes where YAML reads something else",
+    "invalid_key": "a key must be a string, in quotes where YAML reads something else",
 }
 _OF_EVERY_RESOURCE = ("apiVersion", "kind", "metadata", "spec", "status")
 _OBJECTS = frozenset({"model_type", "dict_type"})
@@ -103,6 +103,8 @@ def _given(error: ErrorDetails) -> str:
         return ""
     if len(shown) > _LONGEST_VALUE and not isinstance(value, str):
         return ""
+    if isinstance(value, dict) or ": " in error["msg"]:  # a rule, which "not" would seem to go on with
+        return f" (given: {shown[:_LONGEST_VALUE]})"
     return f", not {shown[:_LONGEST_VALUE]}"
 
 

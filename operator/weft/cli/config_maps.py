@@ -52,7 +52,7 @@ class ConfigMaps:
         text = _mapping(self._body(namespace, name).get("data")).get(key)
         if text is not None and not isinstance(text, str):
             where = f"data.{key} of ConfigMap {name} in namespace {namespace}"
-            raise CommandFailure(f"{where} must be a text, not {text!r:.60}: write `{key}: |` before it")
+            raise CommandFailure(f"{where} must be a string, not {text!r:.60}: write `{key}: |` before it")
         return replace(spec, model=replace(spec.model, config_json=text))
 
     def _body(self, namespace: str, name: str) -> Json:

@@ -67,18 +67,18 @@ class _Claim:
         )
 
 
-_OBJECT, _OBJECTS, _TEXTS = "an object", "a list of objects", "an object of texts"
+_OBJECT, _OBJECTS, _TEXTS = "an object", "a list of objects", "an object of strings"
 _TIME = "a time such as 2026-05-01T12:00:00Z"
 _AMOUNTS = "an object of amounts, zero or more"
 _OF_BOTH = (
     _Claim("metadata", _is_object, _OBJECT, needed=True),
-    _Claim("metadata.name", _is_text, "a text", needed=True),
+    _Claim("metadata.name", _is_text, "a string", needed=True),
     _Claim("metadata.labels", _are_texts, _TEXTS),
     _Claim("metadata.ownerReferences", _are_objects, _OBJECTS),
     _Claim("spec", _is_object, _OBJECT),
     _Claim("status", _is_object, _OBJECT),
     _Claim("status.conditions", _are_objects, _OBJECTS),
-    _Claim("status.conditions.type", _is_text, "a text", needed=True),
+    _Claim("status.conditions.type", _is_text, "a string", needed=True),
     _Claim("status.conditions.lastTransitionTime", _is_text, _TIME),
     _Claim("metadata.managedFields", _are_objects, _OBJECTS),
     _Claim("metadata.managedFields.fieldsV1", _is_object, _OBJECT),
@@ -96,17 +96,17 @@ _CLAIMS = {
     "Node": (
         *_OF_BOTH,
         _Claim("spec.taints", _are_objects, _OBJECTS),
-        _Claim("spec.taints.key", _is_text, "a text", needed=True),
+        _Claim("spec.taints.key", _is_text, "a string", needed=True),
         _Claim("status.capacity", _are_amounts, _AMOUNTS),
         _Claim("status.allocatable", _are_amounts, _AMOUNTS),
     ),
     "Pod": (
         *_OF_BOTH,
-        _Claim("metadata.namespace", _is_text, "a text", needed=True),
-        _Claim("metadata.uid", _is_text, "a text", needed=True),
+        _Claim("metadata.namespace", _is_text, "a string", needed=True),
+        _Claim("metadata.uid", _is_text, "a string", needed=True),
         _Claim("metadata.annotations", _are_texts, _TEXTS),
-        _Claim("spec.nodeName", _is_name, "a text"),
-        _Claim("status.nominatedNodeName", _is_name, "a text"),
+        _Claim("spec.nodeName", _is_name, "a string"),
+        _Claim("status.nominatedNodeName", _is_name, "a string"),
         _Claim("spec.schedulingGates", _are_objects, _OBJECTS),
         _Claim("spec.containers", _are_objects, _OBJECTS),
         _Claim("spec.containers.resources", _is_object, _OBJECT),
@@ -118,9 +118,9 @@ _CLAIMS = {
         _Claim("spec.initContainers.resources.limits", _are_amounts, _AMOUNTS),
         _Claim("spec.priority", _is_whole, "a whole number"),
         _Claim("status.containerStatuses", _are_objects, _OBJECTS),
-        _Claim("status.containerStatuses.name", _is_text, "a text", needed=True),
+        _Claim("status.containerStatuses.name", _is_text, "a string", needed=True),
         _Claim("status.initContainerStatuses", _are_objects, _OBJECTS),
-        _Claim("status.initContainerStatuses.name", _is_text, "a text", needed=True),
+        _Claim("status.initContainerStatuses.name", _is_text, "a string", needed=True),
         *_STATES,
     ),
 }

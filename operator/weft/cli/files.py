@@ -23,7 +23,7 @@ MAX_DEPTH = 2000
 _NO_BLANK = re.compile(r"\S")
 _TABLES = ("NAME ", "NAMESPACE ")  # how kubectl's tables for people begin
 _HOW = "let kubectl write it with -o yaml or -o json"
-_NAMES = {list: "a list", str: "a text", int: "a number", float: "a number", bool: "true or false"}
+_NAMES = {list: "a list", str: "a string", int: "a number", float: "a number", bool: "true or false"}
 
 
 def load_documents(path: str, wanted: str = "a Kubernetes object") -> list[Json]:
@@ -38,9 +38,10 @@ def load_documents(path: str, wanted: str = "a Kubernetes object") -> list[Json]
     except RepeatedKeyError as error:
         raise CommandFailure(f"{shown(path)} cannot be understood: {_where(error)}: {_once(error)}") from error
     except yaml.MarkedYAMLError as error:
-        raise CommandFailure(f"{shown(path)} is neither YAML nor JSON: {_where(error)}: is the file whole?") from error
-    except (yaml.YAMLError, ValueError) as error:  # ValueError: a date that no calendar has, say
-        raise CommandFailure(f"{shown(path)} is neither YAML nor JSON: {error}") from error
+        why = f"{_where(error)}: {_hint(error, text)}"
+        raise CommandFailure(f"{shown(path)} is neither YAML nor JSON: {why}") from error
+    except (yaml.YAMLError, ValueError) as error:
+        raise CommandFailure(f"{shown(path)} is neither YAML nor JSON: {_unmarked(error)}") from error
     except RecursionError as error:
         raise CommandFailure(f"{shown(path)} is nested too deep to be a Kubernetes object") from error
     return [
@@ -116,6 +117,26 @@ def _where(error: yaml.MarkedYAMLError) -> str:
     mark = error.problem_mark or error.context_mark
     line = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
     return f"{line}{error.problem or error.context}"
+
+
+def _hint(error: yaml.MarkedYAMLError, text: str) -> str:
+    """Say what is often the cause at the place that the parser names."""
+    mark = error.problem_mark or error.context_mark
+    line = text.splitlines()[mark.line : mark.line + 1] if mark else []
+    if mark and line and line[0][mark.column : mark.column + 1] == "\t":
+        return "indent with spaces, not with tabs"
+    if line and "{{" in line[0]:
+        return "if this is a Helm template, give what `helm template` makes of it"
+    return "is the file whole?"
+
+
+def _unmarked(error: yaml.YAMLError | ValueError) -> str:
+    """Say what is wrong where the parser names no line."""
+    if isinstance(error, yaml.reader.ReaderError):
+        return f"character {error.position + 1} is the control character {error.character:#04x}"
+    if "int_max_str_digits" in str(error):
+        return "a number has more digits than can be read"
+    return str(error)  # of a date that no calendar has, say
 
 
 def _once(error: RepeatedKeyError) -> str:

@@ -62,7 +62,7 @@ def _refuse_one_name_for_two(names: list[tuple[str, str, str]]) -> None:
     halves = {(namespace, f"{name}-{half.lower()}"): name for namespace, name in splits for half in _HALVES}
     for kind, namespace, name in names:
         if times[kind, namespace, name] > 1:
-            raise CommandFailure(f"{kind}/{name} is there twice in namespace {namespace}: give each a name of its own")
+            raise CommandFailure(f"{kind}/{name} appears twice in namespace {namespace}: give each a name of its own")
         split = halves.get((namespace, name)) if kind == "InferencePool" else None
         if split is not None:
             raise CommandFailure(f"InferencePool/{name} has the name of a half of PDSplit/{split}: rename one of them")
@@ -90,12 +90,20 @@ def _with_identity(body: dict[str, Any], default_namespace: str) -> dict[str, An
     if name in (None, ""):
         raise CommandFailure(f"every {body['kind']} needs a name: write metadata.name")
     if not isinstance(name, str) or not isinstance(namespace, str):
-        raise CommandFailure(f"metadata.name and metadata.namespace of {body['kind']} {name} must be texts: quote them")
-    refused = refused_name(body["kind"], name) or refused_namespace(namespace)
+        raise CommandFailure(f"metadata.name and metadata.namespace of {body['kind']} {name} must be quoted strings")
+    refused = refused_name(body["kind"], name) or refused_namespace(namespace) or _refused_labels(metadata)
     if refused is not None:
         raise CommandFailure(f"{body['kind']}/{name}: {refused}")
     identity = {"name": name, "namespace": namespace, "uid": uid_of(body["kind"], namespace, name), "generation": 1}
     return {**body, "metadata": {**metadata, **identity}}
+
+
+def _refused_labels(metadata: dict[str, Any]) -> str | None:
+    for key in ("labels", "annotations"):
+        given = metadata.get(key) or {}
+        if not isinstance(given, dict) or not all(isinstance(each, str) for pair in given.items() for each in pair):
+            return f"metadata.{key} must be an object of strings: quote numbers, true and false"
+    return None
 
 
 def uid_of(kind: str, namespace: str, name: str) -> str:

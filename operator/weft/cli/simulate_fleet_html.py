@@ -128,7 +128,7 @@ def _traffic(fleet: FleetReport, scene: Scene) -> Panel:
         for place, report in enumerate(fleet.reports)
         if len(report.first.came)
     )
-    return Panel("Requests", "a second", (("", Chart(lines, 120.0)),))
+    return Panel("Requests", "per second", (("", Chart(lines, 120.0)),))
 
 
 def _reasons(fleet: FleetReport, scene: Scene) -> str:

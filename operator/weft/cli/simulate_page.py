@@ -154,7 +154,7 @@ def heading(report: Report, *, faults: bool = True) -> list[str]:
         f"{outcome.model} as {', '.join(shapes)}",
         f"{report.trace}: {every:,} request{'s' if every != 1 else ''} {spread}{warm_up}",
         f"SLO: {slo_words(outcome.slo)}",
-        f"a start takes {seconds(report.start_up_seconds)} with the image there",
+        f"a start takes {seconds(report.start_up_seconds)} on a node that has the image",
     ]
     if report.left_out:
         lines.append(left_out(report.left_out))

@@ -94,7 +94,7 @@ def _traffic(report: Report, scene: Scene) -> Panel:
             name = told if lost.max() > _VISIBLE * rate.max() else ""
             look = "bad" if report.alone else f"{look_of(outcome.policy)} dashed"
             lines.append(Line(edges, lost, look, name, told=told))
-    return Panel("Requests", "a second", (("", Chart(tuple(lines), 96.0, first=True)),))
+    return Panel("Requests", "per second", (("", Chart(tuple(lines), 96.0, first=True)),))
 
 
 def _latency(report: Report, scene: Scene, kind: str, title: str) -> Panel:

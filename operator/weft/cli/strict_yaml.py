@@ -31,7 +31,7 @@ class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mis
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode) and key.tag != _MERGE:
                 if (key.tag, key.value) in seen:
-                    raise RepeatedKeyError(problem=f"key {key.value!r} is there twice", problem_mark=key.start_mark)
+                    raise RepeatedKeyError(problem=f"key {key.value!r} appears twice", problem_mark=key.start_mark)
                 seen.add((key.tag, key.value))
         mapping: dict[Hashable, Any] = super().construct_mapping(node, deep)
         return mapping
@@ -46,5 +46,5 @@ def each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Make a JSON object; raises `ValueError` when a key is repeated."""
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise ValueError("a key is there twice")
+        raise ValueError("a key appears twice")
     return found

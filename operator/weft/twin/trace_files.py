@@ -255,7 +255,7 @@ def _csv(head: str, lines: Iterable[tuple[int, str]]) -> _Source:
 def _lacking(names: list[str]) -> str:
     wanted = max(_KNOWN, key=lambda each: len(set(names) & set(each.columns))).columns
     if not set(names) & set(wanted):
-        return f" has no head with the columns {_HEADS}"
+        return f" has no header line with the columns {_HEADS}"
     return f" lacks the column {', '.join(name for name in wanted if name not in names)}: a head has {_HEADS}"
 
 
