@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cli.terminal import listed, node, pod, weft, written
+from tests.cli.terminal import listed, node, pod, pool, weft, written
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,6 +53,17 @@ def test_what_kubectl_prints_for_people_is_refused_with_what_to_ask_it_for(tmp_p
     assert ending.sentence.endswith("a string, not a Kubernetes object: let kubectl write it with -o yaml or -o json")
 
 
+LABELS = {"team": "chat"}
+BOMB = "a0: &a0 [1]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 11))
+
+
+def test_aliases_that_say_something_once_are_read(tmp_path: Path) -> None:
+    file = tmp_path / "pool.yaml"
+    written(file, {**pool(), "metadata": {"name": "chat", "labels": LABELS, "annotations": LABELS}})
+    assert "*" in file.read_text(encoding="utf-8")
+    assert 0 == weft("plan", "-f", str(file)).code
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [
@@ -60,8 +71,10 @@ def test_what_kubectl_prints_for_people_is_refused_with_what_to_ask_it_for(tmp_p
         (b"name: {{ .Values.name }}\n", "if this is a Helm template, give what `helm template` makes of it"),
         (b"a: \x00b", "is neither YAML nor JSON: character 4 is the control character 0x00"),
         (b"a: " + b"9" * 5000, "is neither YAML nor JSON: a number has more digits than can be read"),
+        (b"a: &a [*a]", "is neither YAML nor JSON: an alias (*) stands inside what it refers to"),
+        (BOMB.encode(), "is neither YAML nor JSON: its aliases (*) stand for more than 50,000,000 values"),
     ],
-    ids=["tabs", "a template", "a control character", "a long number"],
+    ids=["tabs", "a template", "a control character", "a long number", "a circle", "a few lines that mean billions"],
 )
 def test_what_is_often_wrong_with_yaml_is_told_with_what_to_do(content: bytes, words: str) -> None:
     ending = weft("plan", "-f", "-", stdin=content)

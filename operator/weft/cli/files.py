@@ -20,6 +20,7 @@ Json = dict[str, Any]
 STANDARD_INPUT = "-"
 MAX_BYTES = 256 * 1024 * 1024  # the nodes and pods of a large cluster take some 50 MB
 MAX_DEPTH = 2000
+MAX_VALUES = 50_000_000  # of a file of the largest size there are fewer
 _NO_BLANK = re.compile(r"\S")
 _TABLES = ("NAME ", "NAMESPACE ")  # how kubectl's tables for people begin
 _HOW = "let kubectl write it with -o yaml or -o json"
@@ -87,7 +88,10 @@ def _parsed(text: str) -> list[object]:
             pass  # the YAML reader names the line
     if _could_be_deep(text):
         _refuse_deep(yaml.parse(text, Loader=Loader))
-    return list(yaml.load_all(text, Loader=Loader))
+    found = list(yaml.load_all(text, Loader=Loader))
+    if "*" in text:  # no alias, no repetition
+        _refuse_endless(found)
+    return found
 
 
 def _one_after_another(text: str) -> Iterator[object]:
@@ -111,6 +115,24 @@ def _refuse_deep(events: Iterator[yaml.Event]) -> None:
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > MAX_DEPTH:
             raise RecursionError
+
+
+def _refuse_endless(documents: list[object]) -> None:
+    """Raise `ValueError` where aliases make a value contain itself, or a few lines stand for millions of values."""
+    sizes: dict[int, int] = {}
+
+    def size(value: object) -> int:
+        if not isinstance(value, dict | list):
+            return 1
+        if id(value) not in sizes:
+            sizes[id(value)] = -1  # until its parts are counted
+            sizes[id(value)] = 1 + sum(map(size, value.values() if isinstance(value, dict) else value))
+        if sizes[id(value)] < 0:
+            raise ValueError("an alias (*) stands inside what it refers to")
+        return sizes[id(value)]
+
+    if size(documents) > MAX_VALUES:
+        raise ValueError(f"its aliases (*) stand for more than {MAX_VALUES:,} values")
 
 
 def _where(error: yaml.MarkedYAMLError) -> str:
