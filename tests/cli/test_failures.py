@@ -111,6 +111,7 @@ def test_wrong_input_ends_with_2_and_one_sentence(tmp_path: Path, content: bytes
         (("explain", "wpool/chat", "chat"), "write InferencePool/NAME or PDSplit/NAME"),
         (("explain", "wpool/.."), "write InferencePool/NAME or PDSplit/NAME"),
         (("run", "--port", "soon"), "must be a whole number; see `weft run --help`"),
+        (("top", "--interval", "3m"), "must be a number of seconds; see `weft top --help`"),
         (("plan", "-f", ""), "cannot read ''"),
         (("weave",), "no such command 'weave'"),
         (("crds", "/proc/crds"), "name a folder that you may write to"),

@@ -177,11 +177,11 @@ def test_one_source_of_requests_is_enough(tmp_path: Path) -> None:
     file = written(tmp_path / "pool.yaml", pool())
     ending = weft("simulate", "-f", file, "--trace", "poisson", "--from-prometheus", "http://prometheus:9090")
     assert (2, "") == (ending.code, ending.out)
-    assert "--trace and --from-prometheus both say what is asked: leave one" in ending.sentence
+    assert "--trace and --from-prometheus both give the requests: use one of them" in ending.sentence
 
 
 def test_hours_of_no_prometheus_are_refused(tmp_path: Path) -> None:
     file = written(tmp_path / "pool.yaml", pool())
     ending = weft("simulate", "-f", file, "--trace", "poisson:seconds=60", "--hours", "2")
     assert (2, "") == (ending.code, ending.out)
-    assert "--hours are the last ones of --from-prometheus" in ending.sentence
+    assert "--hours goes with --from-prometheus" in ending.sentence

@@ -315,7 +315,7 @@ WRONG_TRACES = {
     "a missing column": ("arrival_s,input_tokens\n1,2\n", "trace lacks the column output_tokens"),
     "a negative time": (f"{ROWS}-5,1,1\n", "trace, line 2: a request arrives at -5 s, but times count from 0"),
     "no tokens": (f"{ROWS}5,0,1\n", "trace has no requests: no row has tokens of both"),
-    "a time in words": (f"{ROWS}noon,1,1\n", "trace, line 2: 'noon,1,1' is no time"),
+    "a time in words": (f"{ROWS}noon,1,1\n", "trace, line 2: 'noon,1,1' is no request: arrival_s takes seconds"),
     "an empty file": ("", "trace is empty"),
     "a head alone": (ROWS, "trace has no requests"),
     "a binary file": ("\x00\x01\udcff\udcfe", "trace is not text"),

@@ -39,19 +39,19 @@ def simulated(*options: str) -> Ending:
         (("--trace", "chat="), "--trace has no trace: give a file, or one of poisson, step, ramp, day, burst with"),
         (
             ("--what-if", "spec.slo.ttft.p95=1s", "--what-if", "spec.slo.ttft.p95=2s"),
-            "--what-if 'spec.slo.ttft.p95=2s' overwrites 'spec.slo.ttft.p95=1s': leave one",
+            "--what-if 'spec.slo.ttft.p95=2s' overwrites 'spec.slo.ttft.p95=1s': remove one",
         ),
         (
             ("--what-if", "spec.slo.ttft.p95=1s", "--what-if", "chat.spec.slo.ttft.p95=2s"),
-            "--what-if 'chat.spec.slo.ttft.p95=2s' overwrites 'spec.slo.ttft.p95=1s': leave one",
+            "--what-if 'chat.spec.slo.ttft.p95=2s' overwrites 'spec.slo.ttft.p95=1s': remove one",
         ),
         (
             ("--what-if", "InferencePool/chat.spec.slo.ttft.p95=1s", "--what-if", "chat.spec.slo.ttft.p95=1s"),
-            "--what-if 'chat.spec.slo.ttft.p95=1s' overwrites 'InferencePool/chat.spec.slo.ttft.p95=1s': leave one",
+            "--what-if 'chat.spec.slo.ttft.p95=1s' overwrites 'InferencePool/chat.spec.slo.ttft.p95=1s': remove one",
         ),
         (
             ("--what-if", "spec.slo.ttft.p95=1s", "--what-if", "spec.slo.ttft={p90: 2s}"),
-            "--what-if 'spec.slo.ttft={p90: 2s}' overwrites 'spec.slo.ttft.p95=1s': leave one",
+            "--what-if 'spec.slo.ttft={p90: 2s}' overwrites 'spec.slo.ttft.p95=1s': remove one",
         ),
     ],
 )

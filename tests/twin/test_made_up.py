@@ -100,7 +100,7 @@ def test_as_many_come_as_the_area_says(low: float, high: float, over: float) -> 
         ("poisson:rate=0", "poisson:rate=0 has no requests"),
         ("poisson:rate=1e9", "more than the 50,000,000 that can be made up"),
         ("poisson:rate=0.000001,seconds=1e9", "poisson: 1e+09 seconds are more than a year"),
-        ("poisson:rate=2,rate=3", "poisson: rate is there twice: leave one"),
+        ("poisson:rate=2,rate=3", "poisson: rate is given twice: remove one"),
         ("burst:every=10,lasting=20", "bursts that last 20 s cannot come every 10 s"),
     ],
 )

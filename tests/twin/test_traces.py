@@ -104,7 +104,7 @@ def test_whole_numbers_may_be_written_as_tables_write_them() -> None:
             "arrival_s,input_tokens,output_tokens\n1,0,1\n2,1,0\n",
             "t.csv has no requests: no row has tokens of both, a prompt and",
         ),
-        ("arrival_s,input_tokens,output_tokens\n1,-3,1\n", "line 2: -3 tokens: there are none, or more"),
+        ("arrival_s,input_tokens,output_tokens\n1,-3,1\n", "line 2: -3 tokens: write 0 or more"),
         ("timestamp,model\n1,2\n", "t.csv lacks the column contexttokens, generatedtokens"),
         ("Timestamp,Request tokens,Total tokens\n1,2,3\n", "t.csv lacks the column response tokens"),
         ("Timestamp,Request tokens,Response tokens\nnoon,2,3\n", "Timestamp takes seconds; for dates name the columns"),

@@ -70,17 +70,20 @@ def _ending(error: Exception) -> tuple[str, int]:
         refused = isinstance(error, Blocked | Retry)
         return f"{error.reason}: {error.message}", CLUSTER_REFUSES if refused else INPUT_IS_WRONG
     if hasattr(error, "format_message"):  # a wrong command line; typer keeps the classes to itself
-        return _usage(error.format_message(), getattr(error, "ctx", None)), INPUT_IS_WRONG
+        unit = getattr(getattr(error, "param", None), "metavar", None)
+        return _usage(error.format_message(), unit, getattr(error, "ctx", None)), INPUT_IS_WRONG
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
         return f"{where}{error.strerror}", INPUT_IS_WRONG
     return "this is a fault of Weft: please report it with the lines above", FAULT_OF_OURS
 
 
-def _usage(message: str, context: object) -> str:
+def _usage(message: str, unit: str | None, context: object) -> str:
     command = getattr(context, "command_path", "weft")
     for theirs, ours in _IN_PLAIN_WORDS:
         message = message.replace(theirs, ours)
+    if unit == "SECONDS":  # `3m` is understood elsewhere
+        message = message.replace("must be a number", "must be a number of seconds")
     return f"{message[:1].lower()}{message[1:].rstrip('.')}; see `{command} --help`"
 
 

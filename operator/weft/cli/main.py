@@ -98,7 +98,7 @@ def plan(  # noqa: PLR0913 - one option a wish, as on every command line
 
 def _plan_a_drain(nodes: list[str], where: tuple[str | None, str | None], form: Format, *, beside: bool) -> None:
     if beside:
-        raise CommandFailure("--drain is about what runs: leave --file and --model away")
+        raise CommandFailure("--drain is about what runs: give it without --file and --model")
     from weft.cli.drain_command import run_drain
 
     if not run_drain(world_from(*where, imagine=False), nodes, form):
@@ -110,13 +110,11 @@ def _refuse_unclear_requests(
 ) -> None:
     """Raise `CommandFailure` unless there are files, and either traces or a Prometheus gives the requests."""
     if traces and prometheus is not None:
-        raise CommandFailure("--trace and --from-prometheus both say what is asked: leave one")
+        raise CommandFailure("--trace and --from-prometheus both give the requests: use one of them")
     if not files or not (traces or prometheus is not None):
-        raise CommandFailure(
-            "give --file with a resource, and the requests that it is asked with --trace or with --from-prometheus"
-        )
+        raise CommandFailure("give --file with a resource, and its requests with --trace or --from-prometheus")
     if hours is not None and prometheus is None:
-        raise CommandFailure("--hours are the last ones of --from-prometheus: a --trace is as long as it says itself")
+        raise CommandFailure("--hours goes with --from-prometheus: a --trace has its own length")
 
 
 @app.command()

@@ -111,7 +111,16 @@ def shortages(fleet: FleetReport, place: int) -> list[tuple[str, Shortage]]:
     return sorted(found, key=lambda each: each[1].at)
 
 
-HEADS = ("within the SLO", f"TTFT p{USUAL}", f"TPOT p{USUAL}", "GPU-hours", "/ least", "cost", "changes", "failed")
+HEADS = (
+    "within the SLO",
+    f"TTFT p{USUAL}",
+    f"TPOT p{USUAL}",
+    "GPU-hours",
+    "x least",
+    "H100-hours",
+    "changes",
+    "failed",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ def refuse_overwritten(wishes: Sequence[tuple[str, str]]) -> None:
         path, later = _path(field), wishes[place + 1 :]
         undone = next((other for beside, other in later if path[: len(_path(beside))] == _path(beside)), None)
         if undone is not None:
-            raise CommandFailure(f"--what-if {undone!r:.80} overwrites {typed!r:.80}: leave one")
+            raise CommandFailure(f"--what-if {undone!r:.80} overwrites {typed!r:.80}: remove one")
 
 
 def _path(wish: str) -> list[str]:

@@ -101,7 +101,7 @@ def _values(name: str, wishes: str, values: dict[str, float]) -> Values:
         if key not in values:
             raise TraceError(f"{name} has no {key!r}: it takes {', '.join(values)}")
         if key in said:
-            raise TraceError(f"{name}: {key} is there twice: leave one")
+            raise TraceError(f"{name}: {key} is given twice: remove one")
         said.add(key)
         values[key] = _number(name, key, text)
     if values["seconds"] > LONGEST_SECONDS:

@@ -177,7 +177,7 @@ class _Columns:
         arrival, tokens_in, tokens_out, blocks = row
         for tokens in (tokens_in, tokens_out):
             if tokens < 0:
-                raise TraceError(f": {tokens!s:.20} tokens: there are none, or more")
+                raise TraceError(f": {tokens!s:.20} tokens: write 0 or more")
             if tokens > MOST_TOKENS:
                 raise TraceError(f": {tokens!s:.20} tokens: a request has at most {MOST_TOKENS} of input or of output")
         if not (tokens_in and tokens_out):
@@ -246,7 +246,7 @@ def _csv(head: str, lines: Iterable[tuple[int, str]]) -> _Source:
         raise TraceError(_lacking(names))
     twice = next((column for column in known.columns if names.count(column) > 1), None)
     if twice is not None:
-        raise TraceError(f" has the column {twice} twice: leave one")
+        raise TraceError(f" has the column {twice} twice: remove one")
     places, time = [names.index(column) for column in known.columns], known.clock()
     rows = ((number, _cells(number, line, places, known, time)) for number, line in lines)
     return _Source(rows, known.from_first)
@@ -256,7 +256,7 @@ def _lacking(names: list[str]) -> str:
     wanted = max(_KNOWN, key=lambda each: len(set(names) & set(each.columns))).columns
     if not set(names) & set(wanted):
         return f" has no header line with the columns {_HEADS}"
-    return f" lacks the column {', '.join(name for name in wanted if name not in names)}: a head has {_HEADS}"
+    return f" lacks the column {', '.join(name for name in wanted if name not in names)}: a header has {_HEADS}"
 
 
 def _cells(number: int, line: str, places: list[int], head: _Head, time: Callable[[str], float]) -> Row:
