@@ -22,7 +22,8 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.fluid import START, STEP_SECONDS, WINDOW_STEPS, Fluid, oracle_seconds
-from weft.scaling.forecast import BIN_SECONDS, HELD_BINS, forecast, watched
+from weft.scaling.forecast import BIN_SECONDS, forecast
+from weft.scaling.forecast_learning import HELD_BINS, watched
 from weft.twin.made_up import SHAPES, made_up
 from weft.twin.trace_files import read_trace
 

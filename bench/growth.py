@@ -27,8 +27,8 @@ from weft.domain.spec import PlacementSpec, ShapePins, Toleration
 from weft.engines import series_for
 from weft.observe.direct import DirectSource
 from weft.observe.exposition import parse
-from weft.observe.history import EngineTarget
 from weft.observe.observation import observe_pool
+from weft.observe.scrape_target import EngineTarget
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -30,7 +30,7 @@ from weft.domain.hardware import Precision
 from weft.twin.engine import SimulatedEngine
 from weft.twin.front import FrontOptions
 from weft.twin.modelled import step_table
-from weft.twin.request import Request
+from weft.twin.request import SimulatedRequest
 from weft.twin.scrapes import ScrapeOptions
 from weft.twin.serving import Route, Serving
 from weft.twin.speed import EngineSpeed
@@ -88,7 +88,7 @@ def replica_speed(*, prefixes: bool) -> EngineSpeed:
     return EngineSpeed(steps, MAX_BATCH, KV_TOKENS, BATCHED_TOKENS, hash_tokens=HASH_TOKENS if prefixes else 0)
 
 
-def requests(count: int, generator: random.Random, *, prefixes: bool = False) -> Iterator[Request]:
+def requests(count: int, generator: random.Random, *, prefixes: bool = False) -> Iterator[SimulatedRequest]:
     """Arrivals at random under the curve of the day. With prefixes two of three prompts begin like others."""
     gap = DAY_SECONDS / len(_HOURS)
     for hour, part in enumerate(_HOURS):
@@ -96,7 +96,7 @@ def requests(count: int, generator: random.Random, *, prefixes: bool = False) ->
         for moment in sorted(generator.uniform(hour * gap, (hour + 1) * gap) for _ in range(wanted)):
             prompt = _drawn(generator, _PROMPT, _PROMPT_SPREAD)
             hashes = _hashes(generator, prompt) if prefixes else ()
-            yield Request(moment, prompt, _drawn(generator, _ANSWER, _ANSWER_SPREAD), hashes)
+            yield SimulatedRequest(moment, prompt, _drawn(generator, _ANSWER, _ANSWER_SPREAD), hashes)
 
 
 def _drawn(generator: random.Random, mean: float, spread: float) -> int:

@@ -17,7 +17,7 @@ from weft.api import parse_pool, parse_split
 from weft.catalog import load
 from weft.cli.planning import plan_all
 from weft.cli.simulate_oracle import needs, oracle_outcome
-from weft.cli.simulating import Case
+from weft.cli.simulating import SimulationCase
 from weft.cli.world import World
 from weft.domain.cluster import NodeRecord
 from weft.domain.labels import API_VERSION
@@ -27,7 +27,7 @@ from weft.twin.modelled import engine_speed
 from weft.twin.need import attainable
 from weft.twin.policies import frontier, grid
 from weft.twin.serving import Route, Stream
-from weft.twin.simulation import Setting, simulate
+from weft.twin.simulation import SimulationSetting, simulate
 from weft.twin.start_up import StartPhases
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from bench.fixed_ratio import FixedRatio
     from weft.domain.workload import Workload
-    from weft.twin.outcome import Outcome
+    from weft.twin.outcome import SimulationOutcome
     from weft.twin.policies import Options
     from weft.twin.trace import Trace
 
@@ -162,7 +162,7 @@ def run(what: Run, progress: Callable[[float], None] | None = None) -> Json:
     return {"key": what.key, "options": what.options, **asdict(what), **told, **_told(outcome)}
 
 
-def in_time_alone(case: Case) -> float:
+def in_time_alone(case: SimulationCase) -> float:
     """The part of requests that a true replica for each would answer in time: no count of one pool reaches more."""
     ((first, decision),) = case.planned.pools
     plan, truth = decision.status.plan, case.setting.truth
@@ -178,7 +178,7 @@ def best_ratio(what: Run) -> FixedRatio:
     return fixed_ratio(prefill, decode, RATIO_BIN_SECONDS)
 
 
-def setting_of(what: Run, ratio: float | None = None) -> Setting:
+def setting_of(what: Run, ratio: float | None = None) -> SimulationSetting:
     """The fleet, the traffic and what is asked of them; the ratio of prefill to decode replicas where it is fixed."""
     scenario = settings().scenarios[what.scenario]
     trace, slo = traffic(what.scenario, what.seed, tuning=what.tuning, minutes=what.minutes)
@@ -193,7 +193,7 @@ def setting_of(what: Run, ratio: float | None = None) -> Setting:
     body = _body(scenario, workload, asked, scaling)
     if ratio is not None:
         body["spec"]["ratio"] = {"min": f"{ratio / RATIO_WITHIN:.4f}", "max": f"{ratio * RATIO_WITHIN:.4f}"}
-    return Setting(
+    return SimulationSetting(
         pools=() if scenario.split else (parse_pool(body),),
         splits=(parse_split(body),) if scenario.split else (),
         nodes=tuple(_boards(scenario, most * len(scenario.roles))),
@@ -216,13 +216,13 @@ def _at(percent: int, targets: Targets) -> Targets:
     return tuple((percent, seconds) for _, seconds in targets)
 
 
-def _case(what: Run) -> Case:
+def _case(what: Run) -> SimulationCase:
     """The same setting with what would be planned of it."""
     scenario, setting = settings().scenarios[what.scenario], setting_of(what)
     trace, slo = traffic(what.scenario, what.seed, tuning=what.tuning, minutes=what.minutes)
     body = _body(scenario, workload_of(trace), slo, {})
     (planned,) = plan_all([body], World(setting.nodes), setting.catalog, 0.0)
-    return Case(NAME, what.scenario, setting, planned)
+    return SimulationCase(NAME, what.scenario, setting, planned)
 
 
 @lru_cache(maxsize=2)
@@ -279,7 +279,7 @@ def _boards(scenario: Scenario, replicas: int) -> Iterator[NodeRecord]:
         yield NodeRecord(f"board-{index:03}", f"board-{index:03}", found, devices, devices)
 
 
-def _told(outcome: Outcome) -> Json:
+def _told(outcome: SimulationOutcome) -> Json:
     counted = outcome.counted
     return {
         "ttft_target_seconds": outcome.targets[0],

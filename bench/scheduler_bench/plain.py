@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench.scheduler_bench.demand import GPUS_PER_TRAY, RACK_LABEL
 from weft.apply import Sender
-from weft.apply.sending import Request, object_path
+from weft.apply.sending import ApiRequest, object_path
 from weft.control.connection import connect
 from weft.control.options import RunOptions
 
@@ -33,7 +33,7 @@ def create(cluster: ControlPlane, namespace: str, gangs: Sequence[int], limit: T
     sender = Sender(connect(RunOptions(kubeconfig=str(kubeconfig))), limit)
     path = object_path("v1", "pods", namespace)
     for body in pods(gangs):
-        answer = sender.send(Request("POST", path, (), body))
+        answer = sender.send(ApiRequest("POST", path, (), body))
         if not answer.ok:
             raise RuntimeError(f"a plain pod was refused: {answer.message}")
 

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from weft.twin.engine import SimulatedEngine
-from weft.twin.request import Request
+from weft.twin.request import SimulatedRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from weft.twin.speed import EngineSpeed
 
-    OnTheWay = tuple[float, int, Request]
+    OnTheWay = tuple[float, int, SimulatedRequest]
 
 ROUNDS = 10  # requests of a user, as InferenceX has them
 _SHORTEST = 0.8  # of the nominal length, where lengths are drawn
@@ -79,18 +79,18 @@ class Client:
         `ValueError` where the engine can never hold a request.
         """
         lengths = self.lengths(users * self.rounds)
-        first = [(outside_seconds, turn, Request(0.0, *next(lengths))) for turn in range(users)]
+        first = [(outside_seconds, turn, SimulatedRequest(0.0, *next(lengths))) for turn in range(users)]
 
-        def following(ended: Request, turn: int) -> OnTheWay | None:
+        def following(ended: SimulatedRequest, turn: int) -> OnTheWay | None:
             length, sent = next(lengths, None), ended.last_token_at
-            return None if length is None else (sent + outside_seconds, turn, Request(sent, *length))
+            return None if length is None else (sent + outside_seconds, turn, SimulatedRequest(sent, *length))
 
         return self.middle(request for request in _answered(speed, first, following) if request.arrived > 0.0)
 
-    def replay(self, speed: EngineSpeed, sent: Sequence[float], outside_seconds: float) -> list[Request]:
+    def replay(self, speed: EngineSpeed, sent: Sequence[float], outside_seconds: float) -> list[SimulatedRequest]:
         """All requests, answered, where they are sent at these times, whatever becomes of those before."""
         pairs = enumerate(zip(sent, self.lengths(len(sent)), strict=True))
-        first = [(at + outside_seconds, turn, Request(at, *length)) for turn, (at, length) in pairs]
+        first = [(at + outside_seconds, turn, SimulatedRequest(at, *length)) for turn, (at, length) in pairs]
         return _answered(speed, first, lambda *_: None)
 
     def _drawn(self, nominal: int, count: int, seed: int) -> list[int]:
@@ -102,12 +102,12 @@ class Client:
 
 
 def _answered(
-    speed: EngineSpeed, first: list[OnTheWay], following: Callable[[Request, int], OnTheWay | None]
-) -> list[Request]:
+    speed: EngineSpeed, first: list[OnTheWay], following: Callable[[SimulatedRequest, int], OnTheWay | None]
+) -> list[SimulatedRequest]:
     """Requests in the order of their ends; each end may send another one on the way (when, in what turn, what)."""
     engine, on_the_way = SimulatedEngine(speed), first
     heapify(on_the_way)
-    answered: list[Request] = []
+    answered: list[SimulatedRequest] = []
     while on_the_way or engine.load:
         event = engine.next_event() if engine.load else math.inf
         if on_the_way and on_the_way[0][0] <= event:

@@ -13,7 +13,7 @@ from bench.fitting.score import errors
 from bench.truth_bench.clients import ROUNDS, Latencies
 from bench.truth_bench.fitting import fit
 from bench.truth_bench.series import FEWEST
-from weft.twin.steps import Line
+from weft.twin.steps import PiecewiseLinear
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -77,7 +77,7 @@ def _scored(series: Series, steps: Fit, fitted: Sequence[Point], point: Point) -
         "twin": {
             **asdict(twin),
             "throughput": series.client.output_rate(point.users, twin),
-            "straight_tpot": Line([*known], [*known.values()]).at(point.users),
+            "straight_tpot": PiecewiseLinear([*known], [*known.values()]).at(point.users),
         },
     }
 

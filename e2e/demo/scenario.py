@@ -6,7 +6,7 @@ from pathlib import Path
 
 from e2e.cluster.presets import SimulatedNode, h200_boards, nvl72_rack
 from weft.twin.fleet import LiveStream
-from weft.twin.traffic import Lengths, Profile
+from weft.twin.traffic import LogNormalLengths, Profile
 
 POOLS_FILE = Path(__file__).with_name("pools.yaml")
 NAMESPACE = "demo"
@@ -31,14 +31,14 @@ def _hill(low: float, high: float, start: float) -> Profile:
 
 
 STREAMS = (
-    LiveStream("chat", "chat", _hill(20.0, 80.0, 10.0), Lengths(1200), Lengths(250)),
-    LiveStream("assistant", "assistant", _hill(3.5, 14.0, 20.0), Lengths(2000), Lengths(300)),
+    LiveStream("chat", "chat", _hill(20.0, 80.0, 10.0), LogNormalLengths(1200), LogNormalLengths(250)),
+    LiveStream("assistant", "assistant", _hill(3.5, 14.0, 20.0), LogNormalLengths(2000), LogNormalLengths(300)),
     LiveStream(
         "reasoner",
         "reasoner-prefill",
         _hill(8.0, 32.0, 15.0),
-        Lengths(4000),
-        Lengths(400),
+        LogNormalLengths(4000),
+        LogNormalLengths(400),
         decode_pool="reasoner-decode",
     ),
 )

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from weft.domain.calibration import Calibrated, Subject
+from weft.domain.calibration import Calibrated, CalibrationSubject
 from weft.domain.decision import PoolDecision
 from weft.domain.forecast import KeptForecast
 from weft.domain.hardware import Precision
@@ -111,7 +111,7 @@ FACTORS = st.floats(0.25, 4.0)
 CALIBRATIONS = st.lists(
     st.builds(
         Calibrated,
-        st.builds(Subject, WORDS, RELEASES, WORDS, st.sampled_from(Precision), WORDS),
+        st.builds(CalibrationSubject, WORDS, RELEASES, WORDS, st.sampled_from(Precision), WORDS),
         st.builds(Calibration, FACTORS, FACTORS, st.integers(0, 1000), st.integers(0, 1000)),
         INSTANTS,
     ),

@@ -23,7 +23,7 @@ from weft.api import (
 from weft.api.fields import MAX_MESSAGE_CHARACTERS
 from weft.api.figures import figure, milliseconds, read_figure, read_milliseconds
 from weft.api.status import InferencePoolStatus, PDSplitStatus, PoolObservedStatus
-from weft.domain.calibration import Calibrated, Subject
+from weft.domain.calibration import Calibrated, CalibrationSubject
 from weft.domain.decision import PoolDecision, SplitDecision
 from weft.domain.forecast import KeptForecast
 from weft.domain.hardware import Precision
@@ -283,7 +283,7 @@ class TestLiveFigures:
 class TestCalibration:
     """`status.calibration` is read back exactly, for decisions use it."""
 
-    SUBJECT = Subject(
+    SUBJECT = CalibrationSubject(
         "Llama", EngineRelease(EngineName.VLLM, "0.33.0", "vllm:0.33.0"), "H200", Precision.FP8, "H200 FP8 TP4"
     )
     KNOWN = (Calibrated(SUBJECT, Calibration(1.12, 0.94, 37, 31), NOW),)

@@ -12,7 +12,7 @@ from aiohttp import web
 from tests.apply.test_outcomes import PATH, deployment
 from tests.apply.test_sending import Outbox
 from tests.protocol.scripted_server import ScriptedServer
-from weft.apply.outcomes import LONGEST_REST_SECONDS, Asked, Outcomes
+from weft.apply.outcomes import LONGEST_REST_SECONDS, ApplyIntent, Outcomes
 from weft.apply.patience import AT_ONCE, FIRST_REST_SECONDS, SETTLED_SECONDS
 from weft.domain import labels
 from weft.domain.action import ApplyObject
@@ -152,7 +152,7 @@ def test_it_counts_as_undone_whatever_had_to_be_patched_first(contested: Contest
 def applied_at(until: float, undone_after: float = 0.0) -> list[float]:
     """When an object is applied that somebody changes back so many seconds later, of passes each second."""
     now, times = 0.0, list[float]()
-    outcomes, asked = Outcomes(lambda: now), Asked.of(PATH, WANTED)
+    outcomes, asked = Outcomes(lambda: now), ApplyIntent.of(PATH, WANTED)
     while now < until:
         if (not times or now - times[-1] >= undone_after) and not outcomes.rests(asked):
             outcomes.note(asked, WANTED.body)

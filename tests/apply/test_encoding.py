@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from weft.apply import Sender, TokenBucket
-from weft.apply.sending import APPLY_PATCH, Request, object_path
+from weft.apply.sending import APPLY_PATCH, ApiRequest, object_path
 
 if TYPE_CHECKING:
     from e2e.cluster.control_plane import ControlPlane
@@ -32,7 +32,7 @@ def test_any_text_survives_an_apply(sender: Sender, text: str) -> None:
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "text"}, "data": {"text": text}}
     path = object_path("v1", "configmaps", "default", "text")
     query = (("fieldManager", "weft-tests"), ("force", "true"))
-    answer = sender.send(Request("PATCH", path, query, body, APPLY_PATCH))
+    answer = sender.send(ApiRequest("PATCH", path, query, body, APPLY_PATCH))
 
     assert answer.ok, answer.message
     assert answer.body["data"]["text"] == text

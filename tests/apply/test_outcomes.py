@@ -11,7 +11,7 @@ from aiohttp import web
 
 from tests.apply.test_sending import OWNER, Outbox
 from tests.protocol.scripted_server import ScriptedServer
-from weft.apply.outcomes import TRIED_AGAIN_SECONDS, Asked, Outcomes
+from weft.apply.outcomes import TRIED_AGAIN_SECONDS, ApplyIntent, Outcomes
 from weft.apply.patience import REMEMBERED
 from weft.domain.action import ApplyObject
 
@@ -101,7 +101,7 @@ def test_it_is_tried_again_once_in_a_while() -> None:
     """The policy may be gone, and nothing else would tell."""
     now = [0.0]
     outcomes = Outcomes(lambda: now[0])
-    asked, became = Asked.of(PATH, ApplyObject(deployment())), deployment(f"{MIRROR}vllm/router:1", uid="u-1")
+    asked, became = ApplyIntent.of(PATH, ApplyObject(deployment())), deployment(f"{MIRROR}vllm/router:1", uid="u-1")
     outcomes.note(asked, became)
     assert outcomes.is_unchanged(asked, became)
     now[0] = TRIED_AGAIN_SECONDS
@@ -111,7 +111,7 @@ def test_it_is_tried_again_once_in_a_while() -> None:
 def test_no_more_objects_are_remembered_than_a_process_has_room_for() -> None:
     """What is forgotten is applied once more, which changes nothing."""
     outcomes = Outcomes(lambda: 0.0)
-    asked, became = Asked.of(PATH, ApplyObject(deployment())), deployment(f"{MIRROR}vllm/router:1", uid="u-1")
+    asked, became = ApplyIntent.of(PATH, ApplyObject(deployment())), deployment(f"{MIRROR}vllm/router:1", uid="u-1")
     outcomes.note(asked, became)
     for number in range(REMEMBERED):
         assert outcomes.is_unchanged(asked, became)

@@ -20,13 +20,13 @@ from tests.bench.loopback import Quiet, answering
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from weft.twin.request import Request
+    from weft.twin.request import SimulatedRequest
 
 TRUE = Fit(prompt_token=20e-6, outside=0.002, decode={1: 0.005, 4: 0.006, 16: 0.008})
 EMPTY = Series("made up", "vllm", Replica(kv_tokens=100_000, max_batch=16, batched_tokens=2048), CLIENT, ())
 
 
-def timed(request: Request) -> Timed:
+def timed(request: SimulatedRequest) -> Timed:
     return Timed(request.arrived, request.first_token_at, request.last_token_at, request.made)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.workload import Role, Slo
-from weft.twin.outcome import Answers, Moment, Outcome, PoolFigures, PoolSample, Told
+from weft.twin.outcome import Answers, DecisionEvent, Moment, PoolFigures, PoolSample, SimulationOutcome
 
 SLO = Slo(ttft=((95, 0.5),), tpot=((95, 0.03),))
 
@@ -31,7 +31,7 @@ class Made:
     warm_up: float = 300.0
     rate: float = 8.0
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> SimulationOutcome:
         """What came out of it."""
         random = np.random.default_rng(self.seed)
         arrived = np.sort(random.uniform(0.0, self.seconds, int(self.seconds * self.rate)))
@@ -42,7 +42,7 @@ class Made:
         tpot = (0.016 * (0.7 + 0.4 * load) * random.lognormal(0.0, 0.12, len(arrived))).astype("f4")
         if self.fails:
             ttft[:: self.fails] = tpot[:: self.fails] = math.inf
-        return Outcome(
+        return SimulationOutcome(
             policy=self.policy,
             stream="chat",
             model="meta-llama/Llama-3.1-8B-Instruct",
@@ -78,16 +78,16 @@ class Made:
         name = "chat" if role is Role.Aggregated else f"chat-{role.value.lower()}"
         return PoolFigures(name, role, 2, "H100", "H100 BF16 TP2", 9000.0 + 600 * self.late, 2.5 + self.late / 6, 11)
 
-    def told(self) -> list[Told]:
+    def told(self) -> list[DecisionEvent]:
         found, before = [], self.wanted(0.0)
         for at in np.arange(0.0, self.seconds, 15.0).tolist():
             now = self.wanted(at)
             if now != before:
                 reason = Reason.ScaleUp if now > before else Reason.ScaleDown
                 message = f"{now} replicas for {1.9 * now:.1f} requests/s of 2.1 each"
-                found.append(Told(at, self.pool(self.roles[0]).name, Explanation(reason, message)))
+                found.append(DecisionEvent(at, self.pool(self.roles[0]).name, Explanation(reason, message)))
             before = now
-        full = Told(
+        full = DecisionEvent(
             self.seconds / 2, self.pool(self.roles[-1]).name, Explanation(Reason.NoSlot, "no <slot> for replica 9")
         )
         return sorted([*found, full], key=lambda told: told.at)

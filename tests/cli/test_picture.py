@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.cli.pictures import curve, deepseek, llama, out_of_reach, shape
 from tests.shaping.cases import B200, CATALOG, H200, Wish
 from weft.cli.picture import decades, envelope, finer, picture_of
-from weft.cli.placing_labels import Box, Label, Placed, Scene, placed
+from weft.cli.placing_labels import Box, Label, Obstacles, Placed, placed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -115,7 +115,7 @@ def test_ticks_are_round_and_few(low: float, high: float, ticks: tuple[float, ..
 @given(st.lists(st.tuples(st.floats(10, 190), st.floats(10, 110), st.floats(8, 90)), min_size=1, max_size=12))
 def test_labels_stay_in_the_frame_and_off_each_other(wished: list[tuple[float, float, float]]) -> None:
     labels = tuple(Label(((x, y),), width, 13.0) for x, y, width in wished)
-    found = [each.box for each in placed(labels, Scene(PAGE, NOWHERE, NOWHERE)) if each is not None]
+    found = [each.box for each in placed(labels, Obstacles(PAGE, NOWHERE, NOWHERE)) if each is not None]
     assert found
     assert all(box.lies_in(PAGE) for box in found)
     assert not any(one.overlaps(other) for index, one in enumerate(found) for other in found[:index])
@@ -125,7 +125,7 @@ def test_a_label_covers_no_strong_line_and_few_quiet_ones() -> None:
     """Above the anchor is a strong line, right of it quiet ones: what is left is free."""
     strong = np.array([[float(x), 70.0] for x in range(200)])
     quiet = np.array([[float(x), float(y)] for x in range(100, 200) for y in range(0, 69, 3)])
-    place = placed((Label(((95.0, 60.0),), 50.0, 13.0),), Scene(PAGE, strong, quiet))[0]
+    place = placed((Label(((95.0, 60.0),), 50.0, 13.0),), Obstacles(PAGE, strong, quiet))[0]
     assert isinstance(place, Placed)
     assert (0, 0) == (place.box.count(strong), place.box.count(quiet))
     assert place.box.top < 70.0
@@ -134,5 +134,5 @@ def test_a_label_covers_no_strong_line_and_few_quiet_ones() -> None:
 def test_a_label_that_costs_more_than_it_is_worth_is_left_out() -> None:
     crowd = np.array([[float(x), float(y)] for x in range(200) for y in range(120)])
     must, may = Label(((100.0, 60.0),), 40.0, 13.0), Label(((100.0, 60.0),), 40.0, 13.0, worth=20.0)
-    found = placed((must, may), Scene(PAGE, NOWHERE, crowd))
+    found = placed((must, may), Obstacles(PAGE, NOWHERE, crowd))
     assert [True, False] == [each is not None for each in found]

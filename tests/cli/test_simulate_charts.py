@@ -6,15 +6,15 @@ import re
 
 import numpy as np
 
-from weft.cli.simulate_charts import RIGHT, WIDTH, Chart, Line, Scene, chart_svg
+from weft.cli.simulate_charts import RIGHT, WIDTH, Chart, ChartLine, TimeAxis, chart_svg
 
-SCENE = Scene(100.0)
+SCENE = TimeAxis(100.0)
 
 
 def test_what_a_policy_holds_is_drawn_until_its_own_end() -> None:
     """One that is done at 40 s holds nothing for the minute that another goes on for."""
-    short = Line(np.array([0.0, 20.0, 40.0]), np.array([2.0, 3.0, 3.0]), "p0", steps=True)
-    long = Line(np.array([0.0, 100.0]), np.array([5.0, 5.0]), "p1", steps=True)
+    short = ChartLine(np.array([0.0, 20.0, 40.0]), np.array([2.0, 3.0, 3.0]), "p0", steps=True)
+    long = ChartLine(np.array([0.0, 100.0]), np.array([5.0, 5.0]), "p1", steps=True)
     drawn = chart_svg(Chart((short, long)), SCENE, "GPUs")
     ends = {
         look: path.split("L")[-1].split()[0] for look, path in re.findall(r'class="line (p\d)" d="M([^"]+)"', drawn)
@@ -23,12 +23,12 @@ def test_what_a_policy_holds_is_drawn_until_its_own_end() -> None:
 
 
 def test_a_line_without_values_draws_nothing() -> None:
-    nothing = Line(np.zeros(0), np.zeros(0), "p0", steps=True)
+    nothing = ChartLine(np.zeros(0), np.zeros(0), "p0", steps=True)
     assert "p0" not in chart_svg(Chart((nothing,)), SCENE, "GPUs")
 
 
 def test_the_last_time_of_an_axis_ends_where_names_of_lines_begin() -> None:
-    line = Line(np.array([0.0, 100.0]), np.array([5.0, 5.0]), "p1", name="weft", steps=True)
+    line = ChartLine(np.array([0.0, 100.0]), np.array([5.0, 5.0]), "p1", name="weft", steps=True)
     drawn = chart_svg(Chart((line,)), SCENE, "GPUs")
     times = re.findall(r'<text class="(\w+)" x="([\d.]+)" y="154.0"', drawn)
     assert ("middle", f"{SCENE.x(0.0):.1f}") == times[0]

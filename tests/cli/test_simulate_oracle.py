@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from weft.twin.outcome import Outcome
+    from weft.twin.outcome import SimulationOutcome
 
 EASY, HARD = Slo(ttft=((95, 60.0),)), Slo(ttft=((99, 0.001),))
 BURSTS = "burst:rate=10,times=5,every=300,lasting=60,seconds=600,isl=1200,osl=250"
 
 
-def outcome(policy: str, hours: float, *, meets: bool = True) -> Outcome:
+def outcome(policy: str, hours: float, *, meets: bool = True) -> SimulationOutcome:
     made = Made(policy, slo=EASY if meets else HARD).outcome()
     only = replace(made.pools[0], gpu_seconds=3600.0 * hours)
     return replace(made, pools=(only,))
 
 
-def shown(*outcomes: Outcome) -> tuple[tuple[str, float], ...]:
+def shown(*outcomes: SimulationOutcome) -> tuple[tuple[str, float], ...]:
     return tuple((each.policy, each.gpu_hours) for each in no_dearer(outcomes))
 
 

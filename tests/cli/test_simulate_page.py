@@ -19,7 +19,7 @@ from weft.cli.simulate_report import Report, percent
 from weft.cli.terminal import show
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.workload import Role, Slo
-from weft.twin.outcome import Answers, Shortage, Told
+from weft.twin.outcome import Answers, DecisionEvent, Shortage
 
 SPLIT = (Role.Prefill, Role.Decode)
 NEEDED = {
@@ -257,7 +257,7 @@ def test_a_gap_without_requests_is_no_line() -> None:
 def test_strange_words_stay_words() -> None:
     found = report(Made())
     strange = "</script><script>alert(1)</script>"
-    told = (Told(1.0, strange, Explanation(Reason.NoSlot, strange)),)
+    told = (DecisionEvent(1.0, strange, Explanation(Reason.NoSlot, strange)),)
     outcome = replace(found.first, policy=strange, model=strange, told=told)
     other = replace(found.first, told=told)
     text = simulation_html(replace(found, trace=strange, faults=((1.0, strange),), outcomes=(outcome, other)))
@@ -267,7 +267,9 @@ def test_strange_words_stay_words() -> None:
 
 def test_the_table_of_reasons_says_what_it_leaves_out() -> None:
     found = report(Made())
-    told = tuple(Told(float(at), "chat", Explanation(Reason.ScaleUp, "more")) for at in range(MOST_REASONS + 5))
+    told = tuple(
+        DecisionEvent(float(at), "chat", Explanation(Reason.ScaleUp, "more")) for at in range(MOST_REASONS + 5)
+    )
     text = simulation_html(replace(found, outcomes=(replace(found.first, told=told),)))
     assert MOST_REASONS == text.count("<td>chat</td>")
     assert "5 more are in the JSON" in text

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from weft.apply import ServerError, WebhookAway
-from weft.control.carrying_out import Carrier, Held, Refusal, waves
+from weft.control.carrying_out import Carrier, FailedPass, Held, waves
 from weft.domain.action import Action, ApplyObject, CreatePod, DeleteObject, DeletePod, ReleasePods, UnroutePod
 from weft.domain.errors import Blocked, Retry, WeftError
 from weft.domain.reasons import Reason
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 TOGETHER_SECONDS = 10.0
 QUOTA = Blocked(Reason.PodRefused, "exceeded quota")
 POLICY = Blocked(Reason.RouteRefused, "a policy forbids it")
-NO_POD = Refusal(QUOTA, Held(pods=True))
+NO_POD = FailedPass(QUOTA, Held(pods=True))
 AWAY = Retry(Reason.ApiUnavailable, "away")
 UNASKED = WebhookAway(Reason.PodRefused, 'failed calling webhook "m.io": refused')
 FAILED = ServerError("etcdserver: request is too large")
@@ -116,7 +116,7 @@ def test_pods_wait_on_whatever_else_is_refused_meanwhile(threads: ThreadPoolExec
     """Else a pod would be tried at every second pass of a quota that is used up."""
     cluster = Cluster({"p-9": POLICY})
     actions: list[Action] = [delete(9), create(0)]
-    assert Carrier(cluster.do, threads, 8).carry_out(actions, NO_POD) == Refusal(POLICY, Held(pods=True))
+    assert Carrier(cluster.do, threads, 8).carry_out(actions, NO_POD) == FailedPass(POLICY, Held(pods=True))
     assert [delete(9)] == cluster.done
 
 
@@ -126,7 +126,7 @@ def test_pods_wait_for_the_compute_domain_of_their_replica(threads: ThreadPoolEx
     for shared, created in ((domain, 0), (route, 1)):
         cluster = Cluster({"shared": QUOTA})
         found = Carrier(cluster.do, threads, 8).carry_out([shared, create(0)])
-        assert found == Refusal(QUOTA, Held(pods=shared is domain))
+        assert found == FailedPass(QUOTA, Held(pods=shared is domain))
         assert created == cluster.done.count(create(0))
 
 
@@ -134,7 +134,7 @@ def test_a_refusal_of_something_else_holds_back_no_pod(threads: ThreadPoolExecut
     """A route that a policy refuses keeps nobody from growing."""
     cluster = Cluster({"p-9": QUOTA})
     actions: list[Action] = [delete(9), create(0), create(1)]
-    assert Carrier(cluster.do, threads, 8).carry_out(actions) == Refusal(QUOTA)
+    assert Carrier(cluster.do, threads, 8).carry_out(actions) == FailedPass(QUOTA)
     assert actions == cluster.done
 
 
@@ -142,13 +142,13 @@ def test_a_pod_that_may_be_created_in_a_moment_holds_back_none(threads: ThreadPo
     """Else what a policy refused beside it would keep pods from being created for as long as that backs off."""
     conflict = Retry(Reason.StatusConflict, "resourcequotas has been modified")
     cluster = Cluster({"p-9": POLICY, "p-0": conflict})
-    assert Carrier(cluster.do, threads, 8).carry_out([delete(9), create(0)]) == Refusal(POLICY)
+    assert Carrier(cluster.do, threads, 8).carry_out([delete(9), create(0)]) == FailedPass(POLICY)
 
 
 @pytest.mark.parametrize("ends", [AWAY, ENDING], ids=["the API server is away", "the namespace goes"])
 def test_what_ends_the_pass(threads: ThreadPoolExecutor, ends: WeftError) -> None:
     cluster = Cluster({"p-1": ends})
-    assert Carrier(cluster.do, threads, 8).carry_out([delete(1), delete(2), create(3)]) == Refusal(ends)
+    assert Carrier(cluster.do, threads, 8).carry_out([delete(1), delete(2), create(3)]) == FailedPass(ends)
     assert [delete(1)] == cluster.done
 
 
@@ -162,7 +162,7 @@ class TestUnanswered:
         """Each of its actions would wait for a timeout of its own; what it is not asked about is done."""
         cluster = Cluster({"p-1": UNASKED})
         found = Carrier(cluster.do, threads, 8).carry_out(self.deletions)
-        assert found == Refusal(UNASKED, self.unanswered)
+        assert found == FailedPass(UNASKED, self.unanswered)
         assert [delete(1), create(0)] == cluster.done
 
     def test_one_object_at_which_the_server_fails_holds_back_no_other(self, threads: ThreadPoolExecutor) -> None:
@@ -200,14 +200,14 @@ class TestUnanswered:
 
     def test_nor_is_it_asked_while_that_backs_off(self, threads: ThreadPoolExecutor) -> None:
         """Else every event would ask it again."""
-        cluster, known = Cluster(), Refusal(UNASKED, self.unanswered)
+        cluster, known = Cluster(), FailedPass(UNASKED, self.unanswered)
         assert Carrier(cluster.do, threads, 8).carry_out(self.deletions, known) is None
         assert [create(0)] == cluster.done
 
     def test_a_moment_without_one_frees_nothing_that_waits_already(self, threads: ThreadPoolExecutor) -> None:
         cluster = Cluster({"p-1": UNASKED})
         found = Carrier(cluster.do, threads, 8).carry_out(self.deletions, NO_POD)
-        assert found == Refusal(UNASKED, Held(pods=True, unanswered=self.unanswered.unanswered))
+        assert found == FailedPass(UNASKED, Held(pods=True, unanswered=self.unanswered.unanswered))
 
     def test_kinds_are_told_apart(self, threads: ThreadPoolExecutor) -> None:
         bodies = [{"apiVersion": group, "kind": "InferencePool", "metadata": {"name": group}} for group in ("a", "b")]
@@ -264,5 +264,5 @@ def test_pods_of_which_nobody_answers_are_not_deleted_while_they_are_routed(thre
 def test_a_pod_that_may_never_be_unrouted_is_deleted_all_the_same(threads: ThreadPoolExecutor) -> None:
     """A policy that forbids its edit for ever must not keep it for ever: preStop covers requests that come late."""
     cluster = Cluster({"p-1": POLICY})
-    assert Carrier(cluster.do, threads, 8).carry_out([unroute(1), delete(1)]) == Refusal(POLICY)
+    assert Carrier(cluster.do, threads, 8).carry_out([unroute(1), delete(1)]) == FailedPass(POLICY)
     assert cluster.done == [unroute(1), delete(1)]

@@ -19,7 +19,7 @@ from tests.render.test_gateway import objects as routing
 from weft.api import crds, parse_pool, parse_split
 from weft.apply import Sender, TokenBucket, Writer
 from weft.apply.kinds import plural_of
-from weft.apply.sending import APPLY_PATCH, Request, object_path
+from weft.apply.sending import APPLY_PATCH, ApiRequest, object_path
 from weft.converge import Convergence, converge_split
 from weft.converge.objects import ObjectsAround
 from weft.domain import labels
@@ -32,7 +32,7 @@ from weft.domain.status import SplitStatus
 from weft.observe.records import read_object, read_pod
 from weft.render import (
     ENDPOINTS,
-    Front,
+    FrontSpec,
     has_all_of,
     pair_of,
     render_compute_domain,
@@ -63,7 +63,7 @@ POOLS = (labels.API_VERSION, "inferencepools")
 ROUTER = RouterSpec(RouterKind.Managed, replicas=2, resources=(("cpu", "1"), ("memory", "1Gi")))
 RELAXED = "prefill-rdma-relaxed"
 WIDE = SHAPES["two-pods-tp16"]
-PAIRED = Front((PREFILL.key, DECODE.key), 2, 300.0, pair_of(DUO))
+PAIRED = FrontSpec((PREFILL.key, DECODE.key), 2, 300.0, pair_of(DUO))
 OBJECTS = {
     "service": render_service(WIDE),
     "ranks": render_ranks_service(WIDE),
@@ -71,7 +71,7 @@ OBJECTS = {
     "split service": render_split_service(DUO, paired=False),
     "compute domain": render_compute_domain(SHAPES["compute-domain"], 3),
     "compute domain of a split": render_shared_domain(DUO, shared_domain_name("duo", DUO.key.uid, pair_of(DUO))),
-    "front of a pool": render_front(FRONTED.key, RELEASE.name, ROUTER, Front((FRONTED.key,), 1, 300.0), {}),
+    "front of a pool": render_front(FRONTED.key, RELEASE.name, ROUTER, FrontSpec((FRONTED.key,), 1, 300.0), {}),
     "front of a pair": render_front(DUO.key, RELEASE.name, ROUTER, PAIRED, split_labels(DUO)),
     "front of a pair of TensorRT-LLM": render_front(
         DUO.key, EngineName.TensorRTLLM, ROUTER, replace(PAIRED, engine_image="example.org/engine:1"), split_labels(DUO)
@@ -96,7 +96,7 @@ def sender(control_plane: ControlPlane) -> Iterator[Sender]:
             *(("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition) for definition in crds()),
         ]
         for path, body in created:
-            assert found.send(Request("POST", path, (), body)).status in {201, 409}, path
+            assert found.send(ApiRequest("POST", path, (), body)).status in {201, 409}, path
         install_neighbours(api)
         for plural in ("inferencepools", "pdsplits"):
             eventually(partial(_served, found, plural), seconds=30)
@@ -110,7 +110,7 @@ def _served(sender: Sender, plural: str) -> None:
 def refusal(sender: Sender, body: Json, namespace: str = NAMESPACE) -> str | None:
     """Why the API server would not take an object, read strictly; None when it would."""
     path = object_path(body["apiVersion"], plural_of(body["apiVersion"], body["kind"]), namespace)
-    answer = sender.send(Request("POST", path, (("dryRun", "All"), *STRICT), moved(body, namespace)))
+    answer = sender.send(ApiRequest("POST", path, (("dryRun", "All"), *STRICT), moved(body, namespace)))
     return None if answer.ok else answer.message
 
 
@@ -146,7 +146,7 @@ def test_what_was_allowed_to_lock_memory_takes_a_namespace_that_allows_it_too(
         ("/api/v1/namespaces", {"metadata": metadata}),
         (accounts, {"metadata": {"name": "default"}}),
     ):
-        assert sender.send(Request("POST", path, (), body)).status in {201, 409}, path
+        assert sender.send(ApiRequest("POST", path, (), body)).status in {201, 409}, path
     record = SHAPES[RELAXED]
     (body,) = render_pods(record, record.status.assignments[0])
     said = refusal(sender, body, namespace)
@@ -162,7 +162,7 @@ def test_every_other_object_is_accepted(sender: Sender, name: str) -> None:
 
 def test_a_front_that_is_there_may_come_to_choose_one_engine_alone_and_a_service_one_front(sender: Sender) -> None:
     """ADR 0064: the selector of a Deployment never changes, that of a Service is one value, whatever it was."""
-    plain, writer = Front((FRONTED.key,), 1, 300.0), Writer(sender, [NAMESPACE], lambda _kind, _verb: None)
+    plain, writer = FrontSpec((FRONTED.key,), 1, 300.0), Writer(sender, [NAMESPACE], lambda _kind, _verb: None)
     alone = replace(plain, alone=True)
     beside = render_front(FRONTED.key, EngineName.SGLang, ROUTER, replace(alone, beside=True), {})
     path = object_path("v1", "services", NAMESPACE)
@@ -187,9 +187,9 @@ def test_what_a_compute_domain_asks_for_cannot_be_changed(sender: Sender) -> Non
     body = render_compute_domain(SHAPES["compute-domain"], 4)
     path = object_path(body["apiVersion"], "computedomains", NAMESPACE)
     orphan = {**body, "metadata": {key: each for key, each in body["metadata"].items() if key != "ownerReferences"}}
-    assert sender.send(Request("POST", path, STRICT, moved(orphan))).ok
+    assert sender.send(ApiRequest("POST", path, STRICT, moved(orphan))).ok
     other = {"spec": {"channel": {"resourceClaimTemplate": {"name": "other"}}}}
-    answer = sender.send(Request("PATCH", f"{path}/{body['metadata']['name']}", (), other, MERGE))
+    answer = sender.send(ApiRequest("PATCH", f"{path}/{body['metadata']['name']}", (), other, MERGE))
     assert "spec is immutable" in answer.message
     assert refusal(sender, {**body, "spec": {"numNodes": -1, "channel": {}}}) is not None
 
@@ -201,7 +201,7 @@ def test_what_a_gateway_routes_by_is_at_rest_once_applied(sender: Sender, gatewa
         orphan = {**body, "metadata": {key: each for key, each in body["metadata"].items() if key != "ownerReferences"}}
         path = object_path(body["apiVersion"], plural_of(body["apiVersion"], body["kind"]), NAMESPACE, "chat")
         query = (("fieldManager", labels.CONVERGE_MANAGER), ("force", "true"), *STRICT)
-        answer = sender.send(Request("PATCH", path, query, moved(orphan), APPLY_PATCH))
+        answer = sender.send(ApiRequest("PATCH", path, query, moved(orphan), APPLY_PATCH))
         assert answer.ok, answer.message
         assert has_all_of(sender.get(path).body, moved(orphan))
 
@@ -215,7 +215,7 @@ def test_a_label_of_others_in_the_selector_of_endpoints_outlives_an_apply_and_no
     writer = Writer(sender, [NAMESPACE], lambda _kind, _verb: None)
     writer.carry_out(ApplyObject(body))
     added = {"spec": {"selector": {"matchLabels": {"app": "other"}}}}
-    assert sender.send(Request("PATCH", path, (("fieldManager", "somebody"),), added, MERGE)).ok
+    assert sender.send(ApiRequest("PATCH", path, (("fieldManager", "somebody"),), added, MERGE)).ok
     writer.carry_out(ApplyObject(body))
     assert "app" in sender.get(path).body["spec"]["selector"]["matchLabels"]
     (put_back,) = ObjectsAround.of(around, [replace(read_object(sender.get(path).body), owner_uid="u1")]).apply([body])
@@ -237,7 +237,7 @@ def test_a_pod_leaves_its_front_unless_another_has_its_name_now(sender: Sender) 
     (body,) = render_pods(record, record.status.assignments[0])
     pods = object_path("v1", "pods", NAMESPACE)
     orphan = {key: each for key, each in body["metadata"].items() if key not in {"ownerReferences", "annotations"}}
-    made = sender.send(Request("POST", pods, STRICT, moved({**body, "metadata": orphan}))).body["metadata"]
+    made = sender.send(ApiRequest("POST", pods, STRICT, moved({**body, "metadata": orphan}))).body["metadata"]
     writer = Writer(sender, [NAMESPACE], lambda _kind, _verb: None)
     writer.carry_out(UnroutePod(NAMESPACE, made["name"], "another", 1_790_000_000.0))
     assert sender.get(f"{pods}/{made['name']}").body["metadata"]["labels"] == made["labels"]
@@ -262,7 +262,7 @@ class Duo:
             "metadata": {"name": name},
             "spec": {"model": {"id": LLAMA}, "engine": engine, "router": {"type": "None"}, "scaling": {"mode": mode}},
         }
-        answer = sender.send(Request("POST", self.path, (), body))
+        answer = sender.send(ApiRequest("POST", self.path, (), body))
         assert answer.ok, answer.message
 
     def look(self) -> Convergence[SplitProgress]:
@@ -289,12 +289,12 @@ class Duo:
     def edit(self, patch: Json, subresource: str = "", side: str = "decode") -> None:
         path = object_path(*POOLS, NAMESPACE, f"{self.name}-{side}", subresource)
         query = (("fieldManager", "somebody"),)
-        answer = self.sender.send(Request("PATCH", path, query, patch, MERGE))
+        answer = self.sender.send(ApiRequest("PATCH", path, query, patch, MERGE))
         assert answer.ok, answer.message
 
     def edit_split(self, spec: Json) -> None:
         path = f"{self.path}/{self.name}"
-        answer = self.sender.send(Request("PATCH", path, (), {"spec": spec}, MERGE))
+        answer = self.sender.send(ApiRequest("PATCH", path, (), {"spec": spec}, MERGE))
         assert answer.ok, answer.message
 
 

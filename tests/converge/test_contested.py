@@ -10,7 +10,7 @@ from tests.converge.test_api_server import MERGE, NAMESPACE, OBJECTS, moved, sen
 from weft.apply import Writer
 from weft.apply.kinds import plural_of
 from weft.apply.patience import AT_ONCE
-from weft.apply.sending import Request, object_path
+from weft.apply.sending import ApiRequest, object_path
 from weft.domain.action import ApplyObject
 from weft.domain.errors import Blocked
 
@@ -48,7 +48,7 @@ def test_who_writes_what_we_render_is_named(sender: Sender, case: str) -> None:
         except Blocked as error:
             told.append(error.message)
         other = f"{path}/{subresource}" if subresource else path
-        assert sender.send(Request("PATCH", other, (("fieldManager", "rival"),), patch, MERGE)).ok
+        assert sender.send(ApiRequest("PATCH", other, (("fieldManager", "rival"),), patch, MERGE)).ok
     assert 4 == len(told)
     (words,) = set(told)
     assert f" by rival ({field}):" in words

@@ -18,8 +18,8 @@ from weft.domain.shape import EngineName
 from weft.engines import series_for
 from weft.observe.direct import DirectSource
 from weft.observe.exposition import parse
-from weft.observe.history import EngineTarget
 from weft.observe.observation import observe_pool
+from weft.observe.scrape_target import EngineTarget
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -13,7 +13,7 @@ from weft.decide.health import AssignedReplica
 from weft.decide.pairing import alone_in
 from weft.decide.planning import Planned
 from weft.decide.survivors import Survivors
-from weft.domain.calibration import Subject
+from weft.domain.calibration import CalibrationSubject
 from weft.domain.cluster import PodIdentity, PodPhase, PodRecord
 from weft.domain.pool_memory import ScaleMemory
 from weft.domain.reasons import Explanation, Reason
@@ -38,7 +38,7 @@ def turn(record: PoolRecord, desired: int, new: int, old: int) -> Turn:
     """Of a half whose new replicas have ids from 0 and whose earlier ones from 100."""
     uid, wanted = record.key.uid, plan()
     assert record.spec is not None
-    subject, memory = Subject.of(LLAMA, RELEASE, shape()), ScaleMemory(since=0.0)
+    subject, memory = CalibrationSubject.of(LLAMA, RELEASE, shape()), ScaleMemory(since=0.0)
     planned = Planned(record, replace(record.spec, pair=NEW), wanted, NEW, 1.0, subject, StartUp(1, 1, 1))
     there = [replica(uid, number, NEW) for number in range(new)] + [replica(uid, 100 + n, OLD) for n in range(old)]
     answer = ScaleAnswer(desired, desired, Explanation(Reason.Steady, "steady"), memory)

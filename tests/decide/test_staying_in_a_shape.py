@@ -11,7 +11,7 @@ from tests.decide.test_splits import over_rdma, split_world
 from tests.decide.world import World, pool, pool_spec
 from tests.fabric.cluster import board
 from weft.decide.kept_shapes import SHAPE_STAYS_SECONDS
-from weft.domain.calibration import Calibrated, Subject
+from weft.domain.calibration import Calibrated, CalibrationSubject
 from weft.domain.scaling_spec import ScalingMode, ScalingSpec
 from weft.domain.shape import Calibration
 from weft.domain.workload import Role, Slo
@@ -26,7 +26,7 @@ def measured(world: World, name: str, factor: float) -> None:
     """What metrics teach of the shape that runs: it takes so many times as long as predicted."""
     status = world.status(name)
     assert status.plan is not None
-    subject = Subject.of(MODEL, status.plan.engine, status.plan.shape)
+    subject = CalibrationSubject.of(MODEL, status.plan.engine, status.plan.shape)
     others = [each for each in status.calibration if each.subject != subject]
     known = (Calibrated(subject, Calibration(factor, factor, 9, 9), world.now), *others)
     world.pools[name] = replace(world.pools[name], status=replace(status, calibration=known))

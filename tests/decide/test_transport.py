@@ -19,7 +19,7 @@ from weft.perf import ReplicaModel, handed_over_seconds
 from weft.perf.service import service
 from weft.shaping import Supply, resolve_architecture
 from weft.shaping.candidates import Option
-from weft.shaping.case import Case
+from weft.shaping.case import ShapeCase
 from weft.shaping.request import ShapeRequest
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def sender() -> ReplicaModel:
     world.turn(2)
     plan = world.status("pd-prefill").plan
     assert plan is not None
-    return Case(Option(plan.shape, supply, accelerator), request, catalog).replica
+    return ShapeCase(Option(plan.shape, supply, accelerator), request, catalog).replica
 
 
 def test_the_status_has_what_predictions_count_with() -> None:

@@ -15,7 +15,7 @@ from weft.engines import LaunchRequest, adapter_for
 from weft.engines.given import given
 from weft.render import revision
 from weft.shaping.candidates import Option
-from weft.shaping.case import Case
+from weft.shaping.case import ShapeCase
 
 TOKENS = {
     EngineName.VLLM: "--max-num-batched-tokens",
@@ -51,7 +51,7 @@ def counted(args: tuple[str, ...], chosen: Shape | None = None) -> tuple[float, 
     """Tokens and sequences that a plan counts on."""
     chosen = chosen or shape()
     wish = Wish("Llama-3.1-8B-Instruct", engine=EngineSpec(chosen.engine, args=args))
-    found = Case(Option(chosen, H200, CATALOG.accelerator(chosen.accelerator)), wish.request(), CATALOG).replica
+    found = ShapeCase(Option(chosen, H200, CATALOG.accelerator(chosen.accelerator)), wish.request(), CATALOG).replica
     return found.efficiency.batched_tokens, found.efficiency.sequences
 
 

@@ -16,7 +16,7 @@ from weft.domain import labels
 from weft.domain.shape import EngineName
 from weft.domain.snapshot import ResourceKey
 from weft.domain.spec import RouterKind, RouterSpec
-from weft.render import Front, render_front
+from weft.render import FrontSpec, render_front
 
 TURNS = 120
 
@@ -243,6 +243,6 @@ def test_a_pool_that_an_earlier_operator_left_half_way_keeps_its_way_to_replicas
 def as_earlier_operators_made_it(deployment: Json, engine: EngineName) -> Json:
     """The pods of the front `chat-front`, had it always been that of an engine."""
     key = ResourceKey("InferencePool", TEAM, POOL, f"uid-{POOL}")
-    rendered = render_front(key, engine, RouterSpec(RouterKind.Managed), Front((key,), 2, 300.0), {})
+    rendered = render_front(key, engine, RouterSpec(RouterKind.Managed), FrontSpec((key,), 2, 300.0), {})
     ours, theirs = (each["spec"]["template"] for each in (deployment, rendered))
     return {**ours, "spec": theirs["spec"]}

@@ -9,8 +9,8 @@ from tests.holding.cluster import boards
 from tests.holding.pairs import split_body
 from tests.holding.test_cut_off import FETCHES, FIVE_MINUTES, PAGE, SERIES, Transferring, told
 from weft.observe.exposition import parse
-from weft.observe.history import EngineTarget
 from weft.observe.observation import observe_pool
+from weft.observe.scrape_target import EngineTarget
 
 if TYPE_CHECKING:
     from weft.domain.snapshot import Snapshot

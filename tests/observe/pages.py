@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 
 from weft.observe.direct import DirectSource
-from weft.observe.history import EngineTarget, Target
 from weft.observe.observation import observe_pool
+from weft.observe.scrape_target import EngineTarget, Target
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

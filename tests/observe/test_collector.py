@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pytest
 
     from weft.domain.snapshot import PoolObservation
-    from weft.observe.history import Target
+    from weft.observe.scrape_target import Target
 
 SGLANG = EngineRelease(EngineName.SGLang, "0.5.23", "lmsysorg/sglang:v0.5.23")
 ROUTER_TEXTS = pages("vllm-router-0.1.17")

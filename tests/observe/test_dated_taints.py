@@ -8,7 +8,7 @@ import pytest
 
 from tests.eventually import eventually
 from weft.apply import Sender, TokenBucket
-from weft.apply.sending import Request
+from weft.apply.sending import ApiRequest
 from weft.domain.times import known_instant
 from weft.observe.records import read_node
 
@@ -52,10 +52,10 @@ class Node:
 
     def __init__(self, sender: Sender) -> None:
         self.sender = sender
-        made = sender.send(Request("POST", "/api/v1/nodes", (("fieldManager", "kubelet"),), GOING))
+        made = sender.send(ApiRequest("POST", "/api/v1/nodes", (("fieldManager", "kubelet"),), GOING))
         assert made.ok, made.message
         ready = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
-        assert sender.send(Request("PATCH", f"{PATH}/status", (), ready, PATCH)).ok
+        assert sender.send(ApiRequest("PATCH", f"{PATH}/status", (), ready, PATCH)).ok
         eventually(self.everybody_else_is_done)
 
     def everybody_else_is_done(self) -> None:
@@ -64,7 +64,7 @@ class Node:
 
     def label(self, by: str, value: str | None) -> None:
         patch = {"metadata": {"labels": {"edit": value}}}
-        answer = self.sender.send(Request("PATCH", PATH, (("fieldManager", by),), patch, PATCH))
+        answer = self.sender.send(ApiRequest("PATCH", PATH, (("fieldManager", by),), patch, PATCH))
         assert answer.ok, answer.message
 
     def taint(self, by: str, *taints: Json) -> None:
@@ -73,7 +73,7 @@ class Node:
         def once() -> None:
             body = self.body()
             body["spec"] = {**body.get("spec", {}), "taints": list(taints)}
-            answer = self.sender.send(Request("PUT", PATH, (("fieldManager", by),), body))
+            answer = self.sender.send(ApiRequest("PUT", PATH, (("fieldManager", by),), body))
             assert answer.ok, answer.message
 
         eventually(once)

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
     from weft.domain.snapshot import PoolObservation
     from weft.observe.arithmetic import Sample
-    from weft.observe.history import SeriesKey, Target
+    from weft.observe.history import SeriesKey
+    from weft.observe.scrape_target import Target
 
 SERIES = series_for(EngineName.VLLM, "0.32.0")
 POOL = PoolRecord(ResourceKey("InferencePool", "team", "chat", "pool"), 1, None, PoolStatus())

@@ -25,7 +25,8 @@ from weft.observe.reading import Reader
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from weft.observe.history import History, Target
+    from weft.observe.history import History
+    from weft.observe.scrape_target import Target
 
 SLICES = "/apis/discovery.k8s.io/v1/namespaces/team/endpointslices"
 RELEASE = EngineRelease(EngineName.VLLM, "0.32.0", "image")

@@ -11,8 +11,8 @@ from prometheus_client import CollectorRegistry, Gauge
 from prometheus_client.exposition import choose_encoder
 
 from tests.listening import listening
-from weft.observe.history import Target
 from weft.observe.prometheus import PrometheusAway, PrometheusSource, rate_of_all, selector
+from weft.observe.scrape_target import Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,7 +14,7 @@ from aiohttp import web
 
 from weft.observe import direct
 from weft.observe.direct import DirectSource
-from weft.observe.history import Target
+from weft.observe.scrape_target import Target
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -17,9 +17,10 @@ from weft.domain.shape import EngineName
 from weft.engines import series_for
 from weft.observe.direct import DirectSource
 from weft.observe.exposition import parse
-from weft.observe.history import EngineTarget, History, Origin
+from weft.observe.history import History, Origin
 from weft.observe.observation import observe_pool
 from weft.observe.prometheus import PrometheusAway, PrometheusSource, queries, selector
+from weft.observe.scrape_target import EngineTarget
 from weft.observe.sources import PreferredSource
 
 if TYPE_CHECKING:
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
 
     from tests.observe.fake_prometheus import Scrape
     from weft.domain.snapshot import PoolObservation
-    from weft.observe.history import SeriesKey, Target
+    from weft.observe.history import SeriesKey
+    from weft.observe.scrape_target import Target
 
 SERIES = series_for(EngineName.VLLM, "0.33.0")
 NAMES = SERIES.names

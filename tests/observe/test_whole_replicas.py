@@ -23,7 +23,7 @@ from weft.observe.whole_replicas import of_whole_replicas
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from weft.observe.history import Target
+    from weft.observe.scrape_target import Target
 
 RELEASE = EngineRelease(EngineName.VLLM, "0.32.0", "image")
 RECORDED = (page("vllm-0.32.0", "first"), page("vllm-0.32.0", "second"))

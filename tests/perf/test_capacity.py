@@ -15,7 +15,7 @@ from weft.catalog import architecture_from_config
 from weft.domain.hardware import Precision
 from weft.domain.shape import Limit
 from weft.domain.workload import Role, Slo, Workload
-from weft.perf import Doubt, Question, ReplicaModel, assess, half_as_likely, predict
+from weft.perf import ErrorBar, Question, ReplicaModel, assess, half_as_likely, predict
 
 LLAMA_70B = "Llama-3.3-70B-Instruct"
 TINY = json.dumps(TINY_LLAMA | {"torch_dtype": "float32"})
@@ -164,27 +164,27 @@ class TestDoubt:
 
     CLOSE = Slo(tpot=((95, 0.02),))  # an idle replica takes 13.6 ms
 
-    def capacity(self, doubt: Doubt) -> float:
-        return assess(H200, Question(workload(), self.CLOSE, Role.Aggregated, doubt)).prediction.capacity
+    def capacity(self, error_bar: ErrorBar) -> float:
+        return assess(H200, Question(workload(), self.CLOSE, Role.Aggregated, error_bar)).prediction.capacity
 
     def test_a_measured_doubt_takes_whatever_it_takes(self) -> None:
-        assert 0.0 < self.capacity(Doubt(tpot=1.3)) < 0.3 * self.capacity(Doubt())
+        assert 0.0 < self.capacity(ErrorBar(tpot=1.3)) < 0.3 * self.capacity(ErrorBar())
 
     def test_a_guessed_one_takes_half_at_most(self) -> None:
-        likely = self.capacity(Doubt())
-        assert self.capacity(Doubt(tpot=1.3, guessed=True)) == pytest.approx(0.5 * likely, rel=0.01)
-        slight = Doubt(tpot=1.05)
+        likely = self.capacity(ErrorBar())
+        assert self.capacity(ErrorBar(tpot=1.3, guessed=True)) == pytest.approx(0.5 * likely, rel=0.01)
+        slight = ErrorBar(tpot=1.05)
         assert self.capacity(slight) > 0.6 * likely
         assert self.capacity(replace(slight, guessed=True)) == self.capacity(slight)
 
     def test_a_target_that_even_an_idle_replica_may_miss_stays_missed(self) -> None:
-        asked = Question(workload(), self.CLOSE, Role.Aggregated, Doubt(tpot=3.0, guessed=True))
+        asked = Question(workload(), self.CLOSE, Role.Aggregated, ErrorBar(tpot=3.0, guessed=True))
         assert assess(H200, asked).misses
         assert assess(H200, asked).prediction.capacity == 0.0
-        assert half_as_likely(H200, asked) == pytest.approx(0.5 * self.capacity(Doubt()))
-        assert half_as_likely(H200, replace(asked, doubt=Doubt(tpot=3.0))) == 0.0
+        assert half_as_likely(H200, asked) == pytest.approx(0.5 * self.capacity(ErrorBar()))
+        assert half_as_likely(H200, replace(asked, error_bar=ErrorBar(tpot=3.0))) == 0.0
 
     @given(tpot=st.floats(1.0, 4.0), ttft=st.floats(1.0, 4.0))
     def test_more_doubt_is_never_more_capacity(self, tpot: float, ttft: float) -> None:
-        found = [self.capacity(Doubt(ttft, tpot * more, guessed=True)) for more in (1.0, 1.05)]
+        found = [self.capacity(ErrorBar(ttft, tpot * more, guessed=True)) for more in (1.0, 1.05)]
         assert found[1] <= found[0] * 1.005

@@ -19,7 +19,7 @@ from weft.placement import (
     Hold,
     Movable,
     Move,
-    Refusal,
+    PlacementRefusal,
     Repacking,
     Requirements,
     Slot,
@@ -97,7 +97,7 @@ def test_nobody_does_where_no_driver_forms_domains() -> None:
 def test_a_node_in_a_domain_is_passed_over_for_replicas_of_several_pods_only() -> None:
     free = formed(rack("a.1", 2), domain("theirs", "a.1-t0"))
     refused = find_slot(TWO_TRAYS, ANYWHERE, free)
-    assert isinstance(refused, Refusal)
+    assert isinstance(refused, PlacementRefusal)
     assert "passed over: node a.1-t0 is in ComputeDomain team/theirs" in refused.explanation.message
     assert find_slot(tp(4, "GB200"), ANYWHERE, free) == Slot(("a.1-t0",))
 
@@ -120,7 +120,7 @@ def test_two_replicas_never_share_a_tray(stages: int) -> None:
     for node in slot.nodes:
         free.reserve(Hold(node, 2, "pool team/chat", joins=1))
     refused = find_slot(shape, placement, free)
-    assert isinstance(refused, Refusal)
+    assert isinstance(refused, PlacementRefusal)
     assert f"{2 * stages} NodeInComputeDomain" in refused.explanation.message
     for node in slot.nodes:
         free.release(Hold(node, 2, "pool team/chat", joins=1))

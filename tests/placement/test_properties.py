@@ -13,7 +13,7 @@ from tests.fabric.cluster import board, busy, nvlink_domain, rack
 from tests.placement.cases import experts, free_map, stages_apart, tp
 from weft.domain.spec import DomainRule, PlacementSpec
 from weft.domain.status import Assignment
-from weft.placement import Hold, Refusal, Slot, find_slot, leaves_domain
+from weft.placement import Hold, PlacementRefusal, Slot, find_slot, leaves_domain
 
 if TYPE_CHECKING:
     from weft.domain.cluster import NodeRecord
@@ -87,7 +87,7 @@ def test_what_a_refusal_asks_for_makes_room(held: list[tuple[NodeRecord, int]], 
     free = free_map(NODES, *pods)
     placement = PlacementSpec(domain=DomainRule.Preferred, spare_nodes_per_domain=spares)
     found = find_slot(shape, placement, free)
-    if not isinstance(found, Refusal):
+    if not isinstance(found, PlacementRefusal):
         return
     message = found.explanation.message
     assert all(int(number) > 0 for number in re.findall(r"\bfree (-?\d+)", message))

@@ -9,7 +9,7 @@ from tests.fabric.cluster import board, busy, rack, tray
 from tests.placement.cases import ANYWHERE, free_map, tp
 from weft.domain.reasons import Reason
 from weft.domain.spec import DomainRule, PlacementSpec
-from weft.placement import Hold, Refusal, Slot, find_slot, spares_of
+from weft.placement import Hold, PlacementRefusal, Slot, find_slot, spares_of
 
 if TYPE_CHECKING:
     from weft.domain.cluster import NodeRecord
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from weft.placement import FreeMap
 
 
-def refusal(shape: Shape, free: FreeMap, placement: PlacementSpec = ANYWHERE) -> Refusal:
+def refusal(shape: Shape, free: FreeMap, placement: PlacementSpec = ANYWHERE) -> PlacementRefusal:
     found = find_slot(shape, placement, free)
-    assert isinstance(found, Refusal)
+    assert isinstance(found, PlacementRefusal)
     return found
 
 
@@ -146,7 +146,7 @@ def test_a_device_that_no_node_offers_is_named() -> None:
     """The scheduler would leave the pod pending for ever."""
     nodes = [with_the_rest(board(name), rdma_ib=8.0, cpu=192.0) for name in ("b-0", "b-1")]
     found = find_slot(tp(8), ANYWHERE, free_map(nodes), needs=(("rdma/hca", "8"),))
-    assert isinstance(found, Refusal)
+    assert isinstance(found, PlacementRefusal)
     assert found.explanation.message.endswith(
         "no node may take it; passed over: 2 NodeLacksResource (b-0, b-1): node b-0 has 0 rdma/hca, not 8"
     )
@@ -166,7 +166,7 @@ def test_nodes_without_huge_pages_are_passed_over_by_name() -> None:
     asked = (("hugepages-2Mi", "5120Mi"),)
     assert find_slot(tp(1), ANYWHERE, free_map([few, enough]), needs=asked) == Slot(("b-1",))
     found = find_slot(tp(1), ANYWHERE, free_map([few]), needs=asked)
-    assert isinstance(found, Refusal)
+    assert isinstance(found, PlacementRefusal)
     assert "node b-0 has 1Gi hugepages-2Mi, not 5Gi" in found.explanation.message
 
 
@@ -175,7 +175,7 @@ def test_a_node_with_less_memory_than_a_pod_asks_for_is_named() -> None:
     free = free_map([node])
     assert find_slot(tp(8), ANYWHERE, free, needs=(("cpu", "192"), ("memory", "2Ti"))) == Slot(("b-0",))
     found = find_slot(tp(8), ANYWHERE, free, needs=(("cpu", "192"), ("memory", "100Ti")))
-    assert isinstance(found, Refusal)
+    assert isinstance(found, PlacementRefusal)
     assert found.explanation.message.endswith("passed over: node b-0 has 2048Gi memory, not 102400Gi")
 
 

@@ -16,7 +16,7 @@ from tests.placement.cases import free_map, tp
 from weft.domain.cluster import Taint
 from weft.domain.reasons import Reason
 from weft.domain.spec import PlacementSpec, Toleration
-from weft.placement import FreeMap, Refusal, Supplier, eligible_domains, find_slot, no_supplier, suppliers
+from weft.placement import FreeMap, PlacementRefusal, Supplier, eligible_domains, find_slot, no_supplier, suppliers
 from weft.placement.taints import WIDE_DOMAINS
 
 if TYPE_CHECKING:
@@ -162,5 +162,5 @@ def _calls(tainted: Callable[[NodeRecord, int], NodeRecord], size: int) -> int:
     forget_everything()
     free = FreeMap.of(fabric)
     found, calls = counted(lambda: [(suppliers(fabric, each), find_slot(tp(8), each, free)) for each in placements])
-    assert all(supply and not isinstance(slot, Refusal) for supply, slot in found)
+    assert all(supply and not isinstance(slot, PlacementRefusal) for supply, slot in found)
     return calls

@@ -21,7 +21,7 @@ from weft.domain.spec import EngineSpec, ModelSource, ModelSpec, PodSpec, Rollou
 from weft.domain.workload import Role
 from weft.engines import adapter_for
 from weft.engines.vllm_ray import HEAD, WORKER
-from weft.render import Front, pool_labels, render_front, render_pods, render_ranks_service, render_service
+from weft.render import FrontSpec, pool_labels, render_front, render_pods, render_ranks_service, render_service
 
 if TYPE_CHECKING:
     from weft.domain.shape import EngineRelease
@@ -255,7 +255,9 @@ def test_the_names_of_ranks_are_of_engines_alone() -> None:
     """Routers of the pool carry its UID, too."""
     record = SHAPES["two-pods-tp16"]
     chosen = render_ranks_service(record)["spec"]["selector"].items()
-    front = render_front(record.key, EngineName.VLLM, RouterSpec(), Front((record.key,), 1, 300.0), pool_labels(record))
+    front = render_front(
+        record.key, EngineName.VLLM, RouterSpec(), FrontSpec((record.key,), 1, 300.0), pool_labels(record)
+    )
     assert chosen <= render_pods(record, record.status.assignments[0])[1]["metadata"]["labels"].items()
     assert not chosen <= front["spec"]["template"]["metadata"]["labels"].items()
 

@@ -8,12 +8,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tests.shaping.cases import CATALOG, LLAMA_70B
-from weft.domain.calibration import Calibrated, Subject
+from weft.domain.calibration import Calibrated, CalibrationSubject
 from weft.domain.shape import Calibration, EngineName, EngineRelease, Shape
 from weft.domain.snapshot import PodObservation, PoolObservation
 from weft.domain.workload import Role, Workload
 from weft.perf import ReplicaModel, at_rate
-from weft.scaling.calibration import Look, Means, is_due, learnt, watched
+from weft.scaling.calibration import CalibrationInput, Means, is_due, learnt, watched
 from weft.scaling.taking_over import in_force
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def shape_of(model: str, tensor: int) -> Shape:
 
 
 SHAPE = shape_of(LLAMA_70B, 4)
-SUBJECT = Subject.of(LLAMA_70B, RELEASE, SHAPE)
+SUBJECT = CalibrationSubject.of(LLAMA_70B, RELEASE, SHAPE)
 
 
 def replica(model: str = LLAMA_70B, tensor: int = 4) -> ReplicaModel:
@@ -78,8 +78,8 @@ def reporting(pod: str, rate: float = 2.0, ttft: float | None = 0.2, tpot: float
     )
 
 
-def look(now: float = START, observation: PoolObservation | None = None, **changes: Any) -> Look:  # noqa: ANN401 - any field
-    return replace(Look(SUBJECT, Role.Aggregated, now, PODS, observation or quiet()), **changes)
+def look(now: float = START, observation: PoolObservation | None = None, **changes: Any) -> CalibrationInput:  # noqa: ANN401 - any field
+    return replace(CalibrationInput(SUBJECT, Role.Aggregated, now, PODS, observation or quiet()), **changes)
 
 
 @dataclass

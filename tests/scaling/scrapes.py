@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from weft.domain.shape import EngineName
 from weft.engines import series_for
-from weft.observe.history import EngineTarget, History
+from weft.observe.history import History
 from weft.observe.observation import observe_pool
+from weft.observe.scrape_target import EngineTarget
 
 if TYPE_CHECKING:
     from weft.domain.snapshot import PoolObservation

@@ -9,7 +9,7 @@ import pytest
 
 from tests.scaling.learning import RELEASE, START, SUBJECT, FixedCosts, Pool, off, shape_of
 from tests.shaping.cases import LLAMA_70B
-from weft.domain.calibration import Calibrated, Subject, factors_for, measured_on
+from weft.domain.calibration import Calibrated, CalibrationSubject, factors_for, measured_on
 from weft.domain.pool_memory import CalibrationMemory
 from weft.domain.shape import Calibration
 from weft.scaling.taking_over import in_force, what_is_phased
@@ -68,7 +68,9 @@ class TestInForce:
 
     def test_the_first_step_of_another_shape_goes_on_from_what_its_kin_taught(self) -> None:
         """Which is what decisions were made with until then: nothing falls back to the bare model."""
-        kin = Calibrated(Subject.of(LLAMA_70B, RELEASE, shape_of(LLAMA_70B, 2)), Calibration(2.0, 2.0, 40, 40), START)
+        kin = Calibrated(
+            CalibrationSubject.of(LLAMA_70B, RELEASE, shape_of(LLAMA_70B, 2)), Calibration(2.0, 2.0, 40, 40), START
+        )
         memory = CalibrationMemory(SUBJECT, Calibration(2.1, 2.1, 1, 1))
         then = in_force((kin,), memory, START + 300.0)
         assert then[0].factors.decode == pytest.approx(2.1, rel=0.02)
@@ -93,7 +95,7 @@ class TestInForce:
         assert what_is_phased(known, known, memory) is None
 
     def test_a_tail_is_told_as_soon_as_there_is_one(self) -> None:
-        """Even one that is just as expected: it takes the place of a doubt."""
+        """Even one that is just as expected: it takes the place of an error bar."""
         known = (Calibrated(SUBJECT, Calibration(1.2, 1.2, 12, 12), START),)
         measured = Calibration(1.2, 1.2, 13, 13, 1.0, 1.0)
         assert in_force(known, CalibrationMemory(SUBJECT, measured), START + 299.0) == known
@@ -129,7 +131,7 @@ class TestInForce:
     def test_what_was_measured_with_another_release_or_model_goes(self) -> None:
         newer = replace(SUBJECT, release=replace(RELEASE, version="0.34.0"))
         other = replace(SUBJECT, model="meta-llama/Llama-3.1-8B-Instruct")
-        sibling = Subject.of(LLAMA_70B, RELEASE, shape_of(LLAMA_70B, 2))
+        sibling = CalibrationSubject.of(LLAMA_70B, RELEASE, shape_of(LLAMA_70B, 2))
         known = tuple(Calibrated(each, Calibration(1.5, 1.5, 9, 9), START) for each in (newer, other, sibling))
         found = in_force(known, CalibrationMemory(SUBJECT, Calibration(1.1, 1.1, 1, 1)), START)
         assert [SUBJECT, sibling] == [each.subject for each in found]
@@ -137,7 +139,7 @@ class TestInForce:
     def test_the_last_four_shapes_are_kept(self) -> None:
         known: tuple[Calibrated, ...] = ()
         for tensor in (1, 2, 4, 8, 16):
-            subject = Subject.of(LLAMA_70B, RELEASE, shape_of(LLAMA_70B, tensor))
+            subject = CalibrationSubject.of(LLAMA_70B, RELEASE, shape_of(LLAMA_70B, tensor))
             known = in_force(known, CalibrationMemory(subject, Calibration(1.1, 1.1, 1, 1)), START)
         assert [each.subject.shape for each in known] == [
             "H200 BF16 TP16",
@@ -148,7 +150,7 @@ class TestInForce:
 
     def test_kin_lend_factors_but_no_points(self) -> None:
         known = (Calibrated(SUBJECT, Calibration(1.5, 1.2, 40, 30), START),)
-        sibling = Subject.of(LLAMA_70B, RELEASE, shape_of(LLAMA_70B, 8))
+        sibling = CalibrationSubject.of(LLAMA_70B, RELEASE, shape_of(LLAMA_70B, 8))
         assert factors_for(sibling, known) == Calibration(1.5, 1.2)
         assert measured_on(sibling, known) is None
         for stranger in (

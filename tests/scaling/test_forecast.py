@@ -17,13 +17,12 @@ from weft.domain.coded import coded, decoded
 from weft.scaling.forecast import (
     ASSUMED_STARTUP_SECONDS,
     BIN_SECONDS,
-    HELD_BINS,
     MOST_STARTUP_SECONDS,
     forecast,
     horizon_of,
     is_old,
-    watched,
 )
+from weft.scaling.forecast_learning import HELD_BINS, watched
 from weft.scaling.scatter import ASSUMED, BOUNDS, quantile, with_error
 
 if TYPE_CHECKING:

@@ -15,7 +15,8 @@ from tests.scaling.test_forecast import DAY, HOUR, MONDAY, followed, poisson
 from weft.domain.reasons import Reason
 from weft.domain.start_up import StartUp
 from weft.scaling import scale_pool
-from weft.scaling.forecast import horizon_of, persists, watched
+from weft.scaling.forecast import horizon_of, persists
+from weft.scaling.forecast_learning import watched
 from weft.scaling.seasons import QUARTERS_A_DAY, change
 
 if TYPE_CHECKING:

@@ -10,14 +10,14 @@ from tests.scaling.cases import Pool, seen
 from tests.scaling.test_at_front import at_front
 from weft.domain.workload import Role
 from weft.scaling import RatioGuard, scale_split
-from weft.scaling.reading import Reading
+from weft.scaling.reading import LoadReading
 from weft.scaling.staying import MOST_STAY_SECONDS, lasting, stay_seconds
 
 USUAL, MORE = 20.0, 23.5  # requests/s; chance alone may make the one of the other in 10 s
 
 
-def reading(rate: float, running: float) -> Reading:
-    return Reading(rate, 0.0, running, answered=4, whole=True)
+def reading(rate: float, running: float) -> LoadReading:
+    return LoadReading(rate, 0.0, running, answered=4, whole=True)
 
 
 def test_short_answers_count_as_the_last_minute_had_them() -> None:

@@ -1,4 +1,4 @@
-"""Tails of latencies: measured at the edges of buckets, and followed from the model's doubt on."""
+"""Tails of latencies: measured at the edges of buckets, and followed from the model's error bar on."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.scaling.learning import quiet
 from weft.domain.shape import Calibration, Percentiles
 from weft.domain.workload import Role, Slo
-from weft.scaling.tails import LEAST, MOST, Expected, followed, latency_at, tail_of
+from weft.scaling.tails import LEAST, MOST, ExpectedLatencies, followed, latency_at, tail_of
 
 if TYPE_CHECKING:
     from weft.domain.snapshot import Buckets
@@ -64,24 +64,26 @@ def test_nothing_counted_tells_nothing(buckets: Buckets) -> None:
 
 def test_a_queue_that_is_expected_to_grow_without_end_teaches_nothing() -> None:
     endless = replace(EXPECTED, p95=math.inf, p99=math.inf)
-    expected = Expected(endless, endless, 1.5, 1.5)
+    expected = ExpectedLatencies(endless, endless, 1.5, 1.5)
     seen = replace(quiet(), ttft_buckets=counted(1.0), tpot_buckets=counted(1.0))
     found = followed(Calibration(points=1), seen, Role.Aggregated, Slo(TARGETS, TARGETS), expected)
     assert found == Calibration(points=1)
 
 
-def learnt(times: list[float], doubt: float = 1.5, role: Role = Role.Aggregated, target: float = 0.03) -> Calibration:
+def learnt(
+    times: list[float], error_bar: float = 1.5, role: Role = Role.Aggregated, target: float = 0.03
+) -> Calibration:
     """Factors after so many measurements, in each of which tails were so many times what is expected."""
     factors, slo = Calibration(), Slo(TARGETS, ((95, target),))
     for each in times:
         seen = replace(quiet(), ttft_buckets=counted(each, FINE), tpot_buckets=counted(each, FINE))
-        expected = Expected(EXPECTED, EXPECTED, doubt, doubt)
+        expected = ExpectedLatencies(EXPECTED, EXPECTED, error_bar, error_bar)
         factors = followed(replace(factors, points=factors.points + 1), seen, role, slo, expected)
     return factors
 
 
 @pytest.mark.parametrize("times", [0.9, 1.0, 1.3, 2.0])
-def test_a_tail_goes_from_the_doubt_to_what_is_measured(times: float) -> None:
+def test_a_tail_goes_from_the_error_bar_to_what_is_measured(times: float) -> None:
     found = learnt([times] * 40)
     assert found.tpot_tail == pytest.approx(times, rel=0.03)
     assert found.ttft_tail == pytest.approx(times, rel=0.03)

@@ -13,7 +13,7 @@ from weft.catalog import load
 from weft.twin.fleet import LivePod, LiveStream, SimulatedFleet
 from weft.twin.modelled import engine_speed
 from weft.twin.server import EngineServers
-from weft.twin.traffic import Lengths, Profile
+from weft.twin.traffic import LogNormalLengths, Profile
 
 if TYPE_CHECKING:
     from tests.installed import Place
@@ -30,7 +30,7 @@ class ConstantLoad:
     def __init__(self, place: Place, pools: tuple[str, ...], requests_per_second: float) -> None:
         """Read which pods there are; nothing listens yet."""
         profile = Profile(((0.0, requests_per_second),))
-        streams = [LiveStream(name, name, profile, Lengths(800), Lengths(100)) for name in pools]
+        streams = [LiveStream(name, name, profile, LogNormalLengths(800), LogNormalLengths(100)) for name in pools]
         self._fleet = SimulatedFleet(streams, Random(SEED))
         self._pods = [pod for name in pools for pod in _engines_of(place, name)]
         self._stop = threading.Event()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from e2e.cluster.waiting import eventually
 from tests.neighbours import install_neighbours
 from weft.apply import Sender, TokenBucket
-from weft.apply.sending import Request
+from weft.apply.sending import ApiRequest
 from weft.domain.queueing import QueueRecord
 from weft.domain.spec import SchedulerName
 from weft.domain.status import Handover
@@ -39,16 +39,16 @@ def test_queues_levels_and_conditions_are_read_as_kueue_defines_them(control_pla
         install_neighbours(api)
         sender = Sender(api, TokenBucket(per_second=1000))
         written = [
-            Request("POST", "/api/v1/namespaces", (), {"metadata": {"name": NAMESPACE}}),
-            Request("POST", QUEUES, STRICT, body("LocalQueue", "llm", spec={"clusterQueue": "all"})),
-            Request("POST", WORKLOADS, STRICT, body("Workload", "chat-1", {OF_A_POD_GROUP: "true"})),
-            Request(
+            ApiRequest("POST", "/api/v1/namespaces", (), {"metadata": {"name": NAMESPACE}}),
+            ApiRequest("POST", QUEUES, STRICT, body("LocalQueue", "llm", spec={"clusterQueue": "all"})),
+            ApiRequest("POST", WORKLOADS, STRICT, body("Workload", "chat-1", {OF_A_POD_GROUP: "true"})),
+            ApiRequest(
                 "POST",
                 f"{KUEUE}/topologies",
                 STRICT,
                 body("Topology", "racks", spec={"levels": [{"nodeLabel": "nvidia.com/gpu.clique"}]}),
             ),
-            Request(
+            ApiRequest(
                 "PATCH",
                 f"{WORKLOADS}/chat-1/status",
                 STRICT,

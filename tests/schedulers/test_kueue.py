@@ -12,7 +12,7 @@ from weft.domain.snapshot import ResourceKey
 from weft.domain.spec import SchedulerName
 from weft.domain.status import Handover
 from weft.render import replica_name
-from weft.schedulers import Member, scheduler_for
+from weft.schedulers import ReplicaPod, scheduler_for
 
 KUEUE = scheduler_for(SchedulerName.Kueue)
 ASKED = Handover(SchedulerName.Kueue, "llm", 2, "rack", 2)
@@ -97,7 +97,7 @@ def test_groups_of_replicas_and_of_recreated_pools_differ() -> None:
 
 def test_pods_of_one_replica_differ_in_their_index_only() -> None:
     """Kueue makes one pod set of what has one role, and keeps only that inside one topology domain."""
-    first, second = (KUEUE.marks(Member("chat-1", rank, None, ASKED, ())) for rank in (0, 1))
+    first, second = (KUEUE.marks(ReplicaPod("chat-1", rank, None, ASKED, ())) for rank in (0, 1))
     assert {("kueue.x-k8s.io/pod-group-pod-index", "0")} == set(first.labels) - set(second.labels)
     assert first.annotations == second.annotations
     assert (first.gates, first.expressions) == (second.gates, second.expressions)

@@ -15,7 +15,7 @@ from weft.domain.spec import EngineSpec, KVSpec, ShapePins
 from weft.domain.workload import Role, Slo
 from weft.engines.handover import context_conflict
 from weft.shaping import Unpaired, choose, choose_pair
-from weft.shaping.candidates import Setting, single_stage
+from weft.shaping.candidates import CandidateSetting, single_stage
 
 QWEN_235B = "Qwen3-235B-A22B"
 TP8 = ShapePins(tensor_parallel=8)
@@ -24,7 +24,7 @@ TP8 = ShapePins(tensor_parallel=8)
 def looked_at(wish: Wish, precision: Precision = Precision.FP8) -> list[Shape]:
     request = wish.request()
     supply = request.supplies[0]
-    setting = Setting(supply, CATALOG.accelerator(supply.accelerator), EngineName.VLLM, precision)
+    setting = CandidateSetting(supply, CATALOG.accelerator(supply.accelerator), EngineName.VLLM, precision)
     return [option.shape for option in single_stage(request, setting)]
 
 

@@ -14,7 +14,7 @@ from weft.domain.workload import Role, Slo, Workload
 from weft.perf.service import service
 from weft.shaping import capacity_of, choose
 from weft.shaping.candidates import Option
-from weft.shaping.case import Case
+from weft.shaping.case import ShapeCase
 
 if TYPE_CHECKING:
     from weft.domain.shape import Plan
@@ -62,7 +62,7 @@ def busy(plan: Plan, request: ShapeRequest, live: Workload, rate: float) -> floa
     """The part of its time that one replica of a plan spends on prompts and what shares steps, or its links do."""
     supply = next(each for each in request.supplies if each.accelerator == plan.shape.accelerator)
     option = Option(plan.shape, supply, CATALOG.accelerator(plan.shape.accelerator))
-    point = service(Case(option, request, CATALOG).replica, live, request.spec.role).at_rate(rate)
+    point = service(ShapeCase(option, request, CATALOG).replica, live, request.spec.role).at_rate(rate)
     assert point is not None
     return max(point.utilisation, point.sending)
 

@@ -13,7 +13,7 @@ from weft.domain.reasons import Reason
 from weft.domain.shape import EngineName
 from weft.domain.spec import EngineSpec, ShapePins
 from weft.domain.workload import Role, Slo
-from weft.render import Front, render_front, render_pods
+from weft.render import FrontSpec, render_front, render_pods
 from weft.shaping import ShapeRequest, Supply, Unpaired, choose, choose_pair, resolve_architecture
 
 NAMED = EngineSpec(EngineName.SGLang)
@@ -44,7 +44,7 @@ def test_a_named_engine_goes_all_the_way_to_pods() -> None:
     (pod,) = render_pods(record, record.status.assignments[0])
     assert pod["spec"]["containers"][0]["image"] == "docker.io/lmsysorg/sglang:v0.5.23"
     assert pod["metadata"]["labels"]["app.kubernetes.io/name"] == "sglang"
-    front = render_front(record.key, plan.engine.name, spec.router, Front((record.key,), 1, 300.0), {})
+    front = render_front(record.key, plan.engine.name, spec.router, FrontSpec((record.key,), 1, 300.0), {})
     (container,) = front["spec"]["template"]["spec"]["containers"]
     assert container["image"] == "docker.io/lmsysorg/sgl-model-gateway:v0.3.2"
 

@@ -14,7 +14,7 @@ from weft.catalog import load
 from weft.domain.scaling_spec import ScalingSpec
 from weft.domain.workload import Slo, Workload
 from weft.twin.serving import Route, Stream
-from weft.twin.simulation import Setting
+from weft.twin.simulation import SimulationSetting
 from weft.twin.trace import Trace
 
 if TYPE_CHECKING:
@@ -49,14 +49,14 @@ def trace(*parts: tuple[float, float], seed: int = 3) -> Trace:
     return Trace(arrivals, alike * INPUT, alike * OUTPUT)
 
 
-def setting(arrivals: Trace, *pools: PoolRecord, boards: int = 3, **more: Any) -> Setting:  # noqa: ANN401 - any field
+def setting(arrivals: Trace, *pools: PoolRecord, boards: int = 3, **more: Any) -> SimulationSetting:  # noqa: ANN401 - any field
     """Boards of eight H200, with as many devices for RDMA, and a pool that everybody asks."""
     nodes = tuple(with_rdma(board(f"b-{index}")) for index in range(boards))
     known = {"streams": (Stream(arrivals, Route("chat", "chat", namespace="team")),), "pools": pools}
-    return Setting(nodes=nodes, catalog=load(), **{**known, **more})
+    return SimulationSetting(nodes=nodes, catalog=load(), **{**known, **more})
 
 
-def duo(arrivals: Trace, engine: Mapping[str, Any] = WITH_RDMA, **more: Any) -> Setting:  # noqa: ANN401 - any field
+def duo(arrivals: Trace, engine: Mapping[str, Any] = WITH_RDMA, **more: Any) -> SimulationSetting:  # noqa: ANN401 - any field
     """A split of the same model."""
     body = {
         "apiVersion": "weft.dev/v1alpha1",

@@ -13,7 +13,9 @@ from weft.domain.action import CreatePod, DeletePod, ReleasePods, UnroutePod
 from weft.domain.cluster import PodPhase, Taint
 from weft.domain.quotas import QuotaRecord
 from weft.render import render_pods
-from weft.twin.cluster import BIND_SECONDS, EVICT_SECONDS, SILENT_SECONDS, SimulatedCluster
+from weft.twin.cluster import SimulatedCluster
+from weft.twin.kubelets import BIND_SECONDS
+from weft.twin.node_faults import EVICT_SECONDS, SILENT_SECONDS
 from weft.twin.pods import EPOCH
 from weft.twin.start_up import Fault, FaultKind, StartPhases
 

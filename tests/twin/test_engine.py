@@ -8,7 +8,7 @@ import pytest
 
 from weft.twin.engine import SimulatedEngine
 from weft.twin.exposition import EngineMetrics
-from weft.twin.request import Request, Stage
+from weft.twin.request import RequestStage, SimulatedRequest
 from weft.twin.speed import EngineSpeed
 from weft.twin.steps import StepTable
 
@@ -20,15 +20,15 @@ SPEED = EngineSpeed(
 )
 
 
-def run(rate: float, seconds: float = 60.0) -> tuple[SimulatedEngine, list[Request]]:
+def run(rate: float, seconds: float = 60.0) -> tuple[SimulatedEngine, list[SimulatedRequest]]:
     """Feed an engine 1000-in 100-out requests at a steady rate."""
     engine = SimulatedEngine(SPEED)
     for number in range(int(rate * seconds)):
-        engine.submit(Request(number / rate, input_tokens=1000, output_tokens=100), number / rate)
+        engine.submit(SimulatedRequest(number / rate, input_tokens=1000, output_tokens=100), number / rate)
     return engine, engine.advance(seconds)
 
 
-def ended(engine: SimulatedEngine) -> list[Request]:
+def ended(engine: SimulatedEngine) -> list[SimulatedRequest]:
     """Let it finish everything."""
     return engine.advance(1e6)
 
@@ -45,7 +45,7 @@ def test_what_a_request_takes_beside_its_steps_is_in_its_first_token_and_holds_u
     plain, slow = (SimulatedEngine(replace(SPEED, request_seconds=seconds)) for seconds in (0.0, 0.02))
     for engine in (plain, slow):
         for number in range(20):
-            engine.submit(Request(number / 10, 1000, 100), number / 10)
+            engine.submit(SimulatedRequest(number / 10, 1000, 100), number / 10)
     before, after = ended(plain), ended(slow)
     assert [each.ttft + 0.02 for each in before] == pytest.approx([each.ttft for each in after])
     assert [each.latency + 0.02 for each in before] == pytest.approx([each.latency for each in after])
@@ -72,8 +72,8 @@ def test_no_request_is_lost_or_answered_twice() -> None:
 def test_a_step_with_prompt_and_decode_takes_both_without_the_launch_of_one() -> None:
     table = StepTable({(1, 1): 0.01}, {(1, 1): 0.05}, launch_seconds=0.002)
     engine = SimulatedEngine(replace(SPEED, steps=table))
-    engine.submit(Request(0.0, 100, 3), 0.0)
-    engine.submit(Request(0.055, 100, 3), 0.055)  # in the first decode step, which ends at 0.06
+    engine.submit(SimulatedRequest(0.0, 100, 3), 0.0)
+    engine.submit(SimulatedRequest(0.055, 100, 3), 0.055)  # in the first decode step, which ends at 0.06
     first, second = ended(engine)
     assert (0.05, 0.06 + 0.058) == pytest.approx((first.first_token_at, first.last_token_at))
     assert (0.118, 0.138) == pytest.approx((second.first_token_at, second.last_token_at))
@@ -81,8 +81,8 @@ def test_a_step_with_prompt_and_decode_takes_both_without_the_launch_of_one() ->
 
 def test_a_prompt_longer_than_a_step_takes_several_and_decode_goes_on_beside_it() -> None:
     engine = SimulatedEngine(replace(SPEED, batched_tokens=1024))
-    engine.submit(Request(0.0, 16, 1000), 0.0)
-    engine.submit(Request(0.1, 5000, 1), 0.1)
+    engine.submit(SimulatedRequest(0.0, 16, 1000), 0.0)
+    engine.submit(SimulatedRequest(0.1, 5000, 1), 0.1)
     (long,) = engine.advance(3.0)
     assert 5 == round((long.ttft - 0.25) / 0.0102)
     assert engine.counts.inter_token.buckets[3:5] == [5, 0]  # each chunk holds the other up
@@ -91,7 +91,7 @@ def test_a_prompt_longer_than_a_step_takes_several_and_decode_goes_on_beside_it(
 def test_kv_room_is_given_back() -> None:
     """An idle engine holds no KV."""
     engine = SimulatedEngine(SPEED)
-    engine.submit(Request(arrived=0.0, input_tokens=500, output_tokens=5), 0.0)
+    engine.submit(SimulatedRequest(arrived=0.0, input_tokens=500, output_tokens=5), 0.0)
     engine.advance(0.03)
     assert engine.kv_usage == pytest.approx(32 * 16 / 100_000)
     assert [answer.made for answer in engine.advance(2.0)] == [5]
@@ -101,7 +101,7 @@ def test_kv_room_is_given_back() -> None:
 def test_the_youngest_is_computed_again_when_memory_is_full() -> None:
     """Both fit with their prompts and not with their answers; the first never waits."""
     engine = SimulatedEngine(replace(SPEED, kv_tokens=320))
-    first, second = Request(0.0, 100, 150), Request(0.0, 100, 150)
+    first, second = SimulatedRequest(0.0, 100, 150), SimulatedRequest(0.0, 100, 150)
     engine.submit(first, 0.0)
     engine.submit(second, 0.0)
     assert [first, second] == ended(engine)
@@ -114,7 +114,7 @@ def test_prompts_that_begin_alike_are_computed_once() -> None:
     """But for the last token, which has to be computed for the answer to begin."""
     engine = SimulatedEngine(replace(SPEED, hash_tokens=512))
     for number in range(3):
-        engine.submit(Request(float(number), 1024, 10, hashes=(1, 2)), float(number))
+        engine.submit(SimulatedRequest(float(number), 1024, 10, hashes=(1, 2)), float(number))
         ended_now = engine.advance(number + 0.9)
         assert (512 if number else 0) == ended_now[0].cached_tokens
     assert (3072, 1024) == (engine.counts.prefix_queries, engine.counts.prefix_hits)
@@ -124,9 +124,9 @@ def test_prompts_that_begin_alike_are_computed_once() -> None:
 def test_kv_is_fetched_apart_from_waiting_for_capacity_and_then_decodes_beside_others() -> None:
     """Its memory is reserved while it comes: a busy engine does not keep it waiting after that."""
     engine = SimulatedEngine(replace(SPEED, transfer_seconds=0.1, transfer_seconds_per_token=0.0001))
-    engine.submit(Request(0.0, 1000, 4000), 0.0)
-    engine.submit(Request(1.0, 1000, 10, remote=True), 1.0)
-    engine.submit(Request(1.0, 1000, 10, remote=True), 1.0)
+    engine.submit(SimulatedRequest(0.0, 1000, 4000), 0.0)
+    engine.submit(SimulatedRequest(1.0, 1000, 10, remote=True), 1.0)
+    engine.submit(SimulatedRequest(1.0, 1000, 10, remote=True), 1.0)
     engine.advance(1.1)
     assert (1, 0, 2) == (engine.running, engine.waiting_for_capacity, engine.waiting_for_transfer)
     assert engine.kv_usage > 3000 / 100_000
@@ -138,11 +138,11 @@ def test_kv_is_fetched_apart_from_waiting_for_capacity_and_then_decodes_beside_o
 
 def test_a_prefill_engine_keeps_kv_until_it_is_released() -> None:
     engine = SimulatedEngine(replace(SPEED, kv_tokens=1600))
-    first, second = Request(0.0, 1000, 1, keeps_kv=True), Request(0.0, 1000, 1)
+    first, second = SimulatedRequest(0.0, 1000, 1, keeps_kv=True), SimulatedRequest(0.0, 1000, 1)
     engine.submit(first, 0.0)
     engine.submit(second, 0.0)
     assert [first] == engine.advance(5.0)
-    assert (Stage.Kept, 1) == (first.stage, engine.waiting_for_capacity)
+    assert (RequestStage.Kept, 1) == (first.stage, engine.waiting_for_capacity)
     engine.release(first, 5.0)
     assert [second] == engine.advance(6.0)
     assert 5.05 == pytest.approx(second.first_token_at)
@@ -151,21 +151,21 @@ def test_a_prefill_engine_keeps_kv_until_it_is_released() -> None:
 
 def test_a_request_that_is_cancelled_leaves_with_the_step_under_way() -> None:
     engine = SimulatedEngine(SPEED)
-    gone, stays = Request(0.0, 1000, 4000), Request(0.0, 1000, 100)
+    gone, stays = SimulatedRequest(0.0, 1000, 4000), SimulatedRequest(0.0, 1000, 100)
     for request in (gone, stays):
         engine.submit(request, 0.0)
     engine.cancel(gone, 0.5)
     assert [stays] == engine.advance(2.0)
-    assert (Stage.Cancelled, 1, 0) == (gone.stage, engine.counts.cancelled, engine.load)
+    assert (RequestStage.Cancelled, 1, 0) == (gone.stage, engine.counts.cancelled, engine.load)
     assert 100 + gone.made == engine.counts.generated_tokens
 
 
 def test_a_draining_engine_ends_what_it_has() -> None:
     engine = SimulatedEngine(SPEED)
-    engine.submit(Request(0.0, 1000, 100), 0.0)
+    engine.submit(SimulatedRequest(0.0, 1000, 100), 0.0)
     engine.drain()
     with pytest.raises(ValueError, match="draining"):
-        engine.submit(Request(0.1, 1000, 100), 0.1)
+        engine.submit(SimulatedRequest(0.1, 1000, 100), 0.1)
     assert 1 == len(ended(engine))
     assert 0 == engine.load
 
@@ -173,10 +173,10 @@ def test_a_draining_engine_ends_what_it_has() -> None:
 def test_what_never_fits_is_refused_and_the_past_is_over() -> None:
     engine = SimulatedEngine(replace(SPEED, kv_tokens=1600))
     with pytest.raises(ValueError, match="fit"):
-        engine.submit(Request(0.0, 1500, 102), 0.0)
+        engine.submit(SimulatedRequest(0.0, 1500, 102), 0.0)
     engine.advance(5.0)
     with pytest.raises(ValueError, match="already"):
-        engine.submit(Request(4.0, 100, 1), 4.0)
+        engine.submit(SimulatedRequest(4.0, 100, 1), 4.0)
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_memory_is_told_in_the_middle_of_a_leap_as_where_it_is_cut() -> None:
     whole, cut = SimulatedEngine(SPEED), SimulatedEngine(SPEED)
     for engine in (whole, cut):
         for number in range(5):
-            engine.submit(Request(0.0, 1000 + number, 2000), 0.0)
+            engine.submit(SimulatedRequest(0.0, 1000 + number, 2000), 0.0)
     seen = set()
     for moment in (0.1 * turn for turn in range(1, 100)):
         assert whole.ended_by(moment) == cut.advance(moment)
@@ -218,8 +218,8 @@ def test_memory_is_told_in_the_middle_of_a_leap_as_where_it_is_cut() -> None:
 def test_it_heeds_what_it_is_told_when_the_step_under_way_ends() -> None:
     """At once where there is none."""
     engine = SimulatedEngine(SPEED)
-    engine.submit(Request(1.0, 1000, 100), 1.0)
+    engine.submit(SimulatedRequest(1.0, 1000, 100), 1.0)
     assert engine.heeds_at == 1.0
     prompt_is_done = engine.next_event()
-    engine.submit(Request(1.01, 1000, 100), 1.01)
+    engine.submit(SimulatedRequest(1.01, 1000, 100), 1.01)
     assert engine.heeds_at == prompt_is_done == pytest.approx(1.05)

@@ -8,7 +8,7 @@ from random import Random
 from weft.twin.fleet import LivePod, LiveStream, SimulatedFleet
 from weft.twin.speed import EngineSpeed
 from weft.twin.steps import StepTable
-from weft.twin.traffic import Lengths, Profile
+from weft.twin.traffic import LogNormalLengths, Profile
 
 SPEED = EngineSpeed(
     StepTable({(1, 1): 0.0102, (101, 1): 0.0302}, {(1, 1): 0.00005, (10_001, 1): 0.50005}),
@@ -33,7 +33,7 @@ def advance(fleet: SimulatedFleet, start: float, end: float) -> None:
 
 def chat() -> SimulatedFleet:
     """One aggregated stream."""
-    return SimulatedFleet([LiveStream("chat", "chat", STEADY, Lengths(800), Lengths(100))], Random(1))
+    return SimulatedFleet([LiveStream("chat", "chat", STEADY, LogNormalLengths(800), LogNormalLengths(100))], Random(1))
 
 
 def test_requests_wait_for_the_first_engine_and_are_then_answered() -> None:
@@ -62,7 +62,9 @@ def test_an_unrouted_pod_finishes_what_it_has_and_gets_nothing_new() -> None:
 
 def test_a_split_prefills_on_one_side_and_decodes_on_the_other() -> None:
     """The user's TTFT contains the prefill; TPOT comes from the decode side; both engines count work."""
-    stream = LiveStream("big", "big-prefill", STEADY, Lengths(2000), Lengths(50), decode_pool="big-decode")
+    stream = LiveStream(
+        "big", "big-prefill", STEADY, LogNormalLengths(2000), LogNormalLengths(50), decode_pool="big-decode"
+    )
     fleet = SimulatedFleet([stream], Random(1))
     fleet.sync([pod("p", "big-prefill"), pod("d", "big-decode")])
     advance(fleet, 0, 20)
@@ -74,7 +76,9 @@ def test_a_split_prefills_on_one_side_and_decodes_on_the_other() -> None:
 
 
 def test_what_no_engine_can_hold_is_refused_and_holds_up_nobody() -> None:
-    fleet = SimulatedFleet([LiveStream("chat", "chat", STEADY, Lengths(800, sigma=2.0), Lengths(100))], Random(1))
+    fleet = SimulatedFleet(
+        [LiveStream("chat", "chat", STEADY, LogNormalLengths(800, sigma=2.0), LogNormalLengths(100))], Random(1)
+    )
     fleet.sync([replace(pod("a"), speed=replace(SPEED, kv_tokens=4000))])
     advance(fleet, 0, 30)
     record = fleet.records["chat"]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.twin.oracle import Asked, Oracle
 from weft.twin.counts import TPOT_BUCKETS
 from weft.twin.engine import SimulatedEngine
-from weft.twin.request import Request, Stage
+from weft.twin.request import RequestStage, SimulatedRequest
 from weft.twin.speed import EngineSpeed
 from weft.twin.steps import StepTable
 
@@ -46,7 +46,7 @@ class Found(NamedTuple):
     """What an engine did."""
 
     engine: SimulatedEngine
-    requests: list[Request]
+    requests: list[SimulatedRequest]
     ended: list[int]
 
 
@@ -100,9 +100,11 @@ def moments(load: list[Asked]) -> list[Moment]:
 def leaping(speed: EngineSpeed, load: list[Asked], looks: tuple[float, ...] = ()) -> Found:
     """The engine under this load, looked at now and then."""
     engine = SimulatedEngine(speed)
-    requests = [Request(a.arrives, a.prompt, a.answer, a.hashes, remote=a.remote, keeps_kv=a.keeps_kv) for a in load]
+    requests = [
+        SimulatedRequest(a.arrives, a.prompt, a.answer, a.hashes, remote=a.remote, keeps_kv=a.keeps_kv) for a in load
+    ]
     numbers = {id(request): number for number, request in enumerate(requests)}
-    ended: list[Request] = []
+    ended: list[SimulatedRequest] = []
     does = {"comes": engine.submit, "goes": engine.cancel, "released": engine.release}
     for moment in sorted([*moments(load), *(Moment(at, "looked", 0) for at in looks)], key=lambda moment: moment.at):
         if moment.what == "looked":
@@ -172,7 +174,9 @@ def test_looking_changes_nothing_and_shows_the_last_step(
     )
     assert alone.engine.counts.inter_token.buckets == looked.engine.counts.inter_token.buckets
     engine = SimulatedEngine(speed)
-    requests = [Request(a.arrives, a.prompt, a.answer, a.hashes, remote=a.remote, keeps_kv=a.keeps_kv) for a in load]
+    requests = [
+        SimulatedRequest(a.arrives, a.prompt, a.answer, a.hashes, remote=a.remote, keeps_kv=a.keeps_kv) for a in load
+    ]
     does = {"comes": engine.submit, "goes": engine.cancel, "released": engine.release}
     happening = iter([*moments(load), Moment(math.inf, "", 0)])
     moment = next(happening)
@@ -204,8 +208,8 @@ def test_nothing_is_lost_and_memory_is_given_back(speed: EngineSpeed, load: list
         for request in found.requests:
             found.engine.release(request, now)
         ended += len(found.engine.advance(now + LAST / 2))
-    assert {Stage.Answered, Stage.Cancelled} >= {request.stage for request in found.requests}
-    assert ended == found.engine.counts.answered == sum(each.stage is Stage.Answered for each in found.requests)
+    assert {RequestStage.Answered, RequestStage.Cancelled} >= {request.stage for request in found.requests}
+    assert ended == found.engine.counts.answered == sum(each.stage is RequestStage.Answered for each in found.requests)
     assert (0, 0.0) == (found.engine.load, found.engine.kv_usage)
     assert math.inf == found.engine.next_event()
 
@@ -219,7 +223,7 @@ def test_events_tell_when_to_look_next(speed: EngineSpeed, load: list[Asked]) ->
         while (event := engine.next_event()) <= asked.arrives:
             assert engine.advance(event - 1e-9) == []
             ended += len(engine.advance(event))
-        engine.submit(Request(asked.arrives, asked.prompt, asked.answer, asked.hashes), asked.arrives)
+        engine.submit(SimulatedRequest(asked.arrives, asked.prompt, asked.answer, asked.hashes), asked.arrives)
     for _ in itertools.takewhile(math.isfinite, iter(engine.next_event, None)):
         ended += len(engine.advance(engine.next_event()))
     assert len(coming) == ended

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from weft.domain.workload import Slo
 from weft.twin.engine import SimulatedEngine
 from weft.twin.need import answerable, attainable, cached_tokens, demand, replicas_needed, split_needed
-from weft.twin.request import Request
+from weft.twin.request import SimulatedRequest
 from weft.twin.speed import EngineSpeed
 from weft.twin.steps import StepTable
 from weft.twin.trace import Trace
@@ -145,7 +145,8 @@ def test_what_engines_refuse_as_too_long_is_no_need_but_that_it_was_asked() -> N
     assert answerable(fits, [small]) is fits
     engine = SimulatedEngine(small)
     takes = [
-        engine.holds(Request(0.0, *each)) for each in zip(some.inputs.tolist(), some.outputs.tolist(), strict=True)
+        engine.holds(SimulatedRequest(0.0, *each))
+        for each in zip(some.inputs.tolist(), some.outputs.tolist(), strict=True)
     ]
     assert [True, False, True, False] == takes
 
@@ -163,7 +164,7 @@ def test_no_engine_does_more_than_the_need_says() -> None:
     some = trace(*[(0.0, 500 + 7 * at % 300, 50 + 11 * at % 100) for at in range(2000)])
     engine = SimulatedEngine(speed(max_batch=100))
     for tokens_in, tokens_out in zip(some.inputs.tolist(), some.outputs.tolist(), strict=True):
-        engine.submit(Request(0.0, tokens_in, tokens_out), 0.0)
+        engine.submit(SimulatedRequest(0.0, tokens_in, tokens_out), 0.0)
     ended = engine.advance(10_000.0)
     needed = float(replicas_needed(some, speed(max_batch=100), Slo(), 1.0)[0])
     assert len(ended) == 2000

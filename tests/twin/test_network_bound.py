@@ -12,7 +12,7 @@ from weft.twin.simulation import simulate
 from weft.twin.start_up import StartPhases
 
 if TYPE_CHECKING:
-    from weft.twin.outcome import Outcome
+    from weft.twin.outcome import SimulationOutcome
     from weft.twin.speed import EngineSpeed
 
 EVEN = StartPhases(image_seconds=30.0, weights_seconds=60.0, compile_seconds=5.0, capture_seconds=5.0, spread=0.0)
@@ -20,7 +20,7 @@ PREFILL, DECODE = 0, 1
 SEEN_BY = 60.0  # two scrapes, and the first transfers
 
 
-def linked(prompts_per_second: float, *parts: tuple[float, float]) -> Outcome:
+def linked(prompts_per_second: float, *parts: tuple[float, float]) -> SimulationOutcome:
     """A split each of whose decode engines fetches so many prompts a second, on a trace of (seconds, rate)."""
 
     def truth(speed: EngineSpeed) -> EngineSpeed:
@@ -29,11 +29,11 @@ def linked(prompts_per_second: float, *parts: tuple[float, float]) -> Outcome:
     return simulate(duo(trace(*parts), start_up=EVEN, truth=truth))
 
 
-def counts(outcome: Outcome, half: int) -> list[int]:
+def counts(outcome: SimulationOutcome, half: int) -> list[int]:
     return [moment.pools[half].desired for moment in outcome.timeline]
 
 
-def is_bound(outcome: Outcome) -> set[bool]:
+def is_bound(outcome: SimulationOutcome) -> set[bool]:
     """What the decode half said once there was something to say."""
     return {moment.pools[DECODE].network_bound for moment in outcome.timeline if moment.at >= SEEN_BY}
 

@@ -14,7 +14,7 @@ from weft.catalog import load
 from weft.decide import decide
 from weft.domain.snapshot import Snapshot
 from weft.domain.workload import Workload
-from weft.twin.simulation import Setting, simulate
+from weft.twin.simulation import SimulationSetting, simulate
 from weft.twin.trace import Trace
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ SLICES = {
 }
 
 
-def now_and_then(*nodes: NodeRecord) -> Setting:
+def now_and_then(*nodes: NodeRecord) -> SimulationSetting:
     """Requests of one length that come one after the other, to a pool that expects just these."""
     arrivals = np.arange(REQUESTS, dtype=np.float64) * 20.0
     alike = np.ones(REQUESTS, dtype=np.int32)
@@ -44,7 +44,7 @@ def now_and_then(*nodes: NodeRecord) -> Setting:
     return replace(asked, pools=(replace(pool, spec=replace(pool.spec, workload=workload, slo=SLO)),))
 
 
-def planned(asked: Setting) -> Prediction:
+def planned(asked: SimulationSetting) -> Prediction:
     """What the plan of its pool says."""
     (decision,) = decide(Snapshot(0.0, asked.pools, (), asked.nodes, ()), load()).pools
     assert decision.status.plan is not None

@@ -18,8 +18,8 @@ from weft.engines import FRONTS, series_for
 from weft.observe import arithmetic
 from weft.observe.direct import DirectSource
 from weft.observe.exposition import parse
-from weft.observe.history import EngineTarget
 from weft.observe.observation import observe_pool
+from weft.observe.scrape_target import EngineTarget
 from weft.twin.exposition import EngineMetrics
 from weft.twin.observing import percentiles
 from weft.twin.scrapes import ScrapeOptions

@@ -18,17 +18,17 @@ from weft.twin.steps import StepTable
 from weft.twin.trace import Trace
 
 if TYPE_CHECKING:
-    from weft.twin.outcome import Outcome, PoolSample
+    from weft.twin.outcome import PoolSample, SimulationOutcome
 
 EVEN = StartPhases(image_seconds=30.0, weights_seconds=60.0, compile_seconds=5.0, capture_seconds=5.0, spread=0.0)
 
 
-def samples(outcome: Outcome, at: float, pool: int = 0) -> PoolSample:
+def samples(outcome: SimulationOutcome, at: float, pool: int = 0) -> PoolSample:
     """One pool at one moment of the timeline."""
     return next(moment.pools[pool] for moment in outcome.timeline if moment.at >= at)
 
 
-def reasons(outcome: Outcome) -> list[Reason]:
+def reasons(outcome: SimulationOutcome) -> list[Reason]:
     return [each.explanation.reason for each in outcome.told]
 
 
@@ -239,7 +239,7 @@ def at_once(requests: int) -> Trace:
     return Trace(np.zeros(requests), np.full(requests, INPUT, np.int32), np.full(requests, OUTPUT, np.int32))
 
 
-def last_answer(outcome: Outcome) -> float:
+def last_answer(outcome: SimulationOutcome) -> float:
     answers = outcome.answers
     return float(np.max(answers.arrived + answers.ttft + (OUTPUT - 1) * answers.tpot))
 

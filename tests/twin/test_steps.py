@@ -14,7 +14,7 @@ from weft.domain.shape import EngineName, Shape
 from weft.perf.replica import ReplicaModel
 from weft.perf.steps import stepper
 from weft.twin.modelled import step_table
-from weft.twin.steps import Grid, Line, StepTable, read_table
+from weft.twin.steps import Grid, PiecewiseLinear, StepTable, read_table
 
 MEASURED = """step,size,context_tokens,seconds
 decode,1,1000,0.010
@@ -28,7 +28,7 @@ seconds = st.floats(0.001, 1.0)
 
 @given(st.lists(seconds, min_size=4, max_size=4).map(sorted), st.floats(1, 300), st.integers(1, 400))
 def test_a_run_takes_as_long_as_its_steps(values: list[float], length: float, steps: int) -> None:
-    line = Line([1.0, 50.0, 60.5, 200.0], values)
+    line = PiecewiseLinear([1.0, 50.0, 60.5, 200.0], values)
     each = [line.at(length + step) for step in range(steps)]
     assert sum(each) == pytest.approx(line.run(length, steps), rel=1e-9)
 
@@ -37,7 +37,7 @@ def test_a_run_takes_as_long_as_its_steps(values: list[float], length: float, st
     st.lists(seconds, min_size=4, max_size=4).map(sorted), st.floats(1, 300), st.integers(1, 400), st.floats(0.01, 0.99)
 )
 def test_the_step_under_way_is_found(values: list[float], length: float, steps: int, part: float) -> None:
-    line = Line([1.0, 50.0, 60.5, 200.0], values)
+    line = PiecewiseLinear([1.0, 50.0, 60.5, 200.0], values)
     before = line.run(length, steps - 1) if steps > 1 else 0.0
     assert steps == line.within(length, before + part * line.at(length + steps - 1))
 

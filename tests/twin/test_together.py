@@ -17,8 +17,8 @@ from weft.twin.start_up import StartPhases
 
 if TYPE_CHECKING:
     from weft.domain.snapshot import PoolRecord
-    from weft.twin.outcome import Outcome
-    from weft.twin.simulation import Setting
+    from weft.twin.outcome import SimulationOutcome
+    from weft.twin.simulation import SimulationSetting
     from weft.twin.trace import Trace
 
 EVEN = StartPhases(image_seconds=30.0, weights_seconds=60.0, compile_seconds=5.0, capture_seconds=5.0, spread=0.0)
@@ -31,14 +31,14 @@ def named(name: str, priority_class: str | None = None, **scaling: Any) -> PoolR
     return pool(name, replace(spec, pod=replace(spec.pod, priority_class=priority_class)))
 
 
-def together(asked: dict[str, tuple[PoolRecord, Trace]], **more: Any) -> Setting:  # noqa: ANN401 - any field
+def together(asked: dict[str, tuple[PoolRecord, Trace]], **more: Any) -> SimulationSetting:  # noqa: ANN401 - any field
     """Pools of one namespace, each with its own requests, on one board unless said otherwise."""
     pools = [record for record, _ in asked.values()]
     streams = tuple(Stream(requests, Route(name, name, namespace="team")) for name, (_, requests) in asked.items())
     return setting(STEADY, *pools, streams=streams, start_up=EVEN, **{"boards": 1, **more})
 
 
-def rival(**more: Any) -> Setting:  # noqa: ANN401 - any field
+def rival(**more: Any) -> SimulationSetting:  # noqa: ANN401 - any field
     """Eight GPUs: `batch` fills six with its steady load, and after five minutes `chat` wants eight of its own."""
     asked = {"batch": (named("batch", "low"), STEADY), "chat": (named("chat", "high"), RISE)}
     return together(asked, **more)
@@ -49,19 +49,19 @@ def quota(gpus: int, used: int = 0, **more: Any) -> QuotaRecord:  # noqa: ANN401
     return QuotaRecord(**{"namespace": "team", "name": "gpus", **more}, hard=((limit, gpus),), used=((limit, used),))
 
 
-def most_held(outcomes: tuple[Outcome, ...]) -> int:
+def most_held(outcomes: tuple[SimulationOutcome, ...]) -> int:
     """GPUs of all pools together, at the fullest moment."""
     moments = [[moment.pools for moment in outcome.timeline] for outcome in outcomes]
     sums: list[int] = [sum(sample.gpus for pools in each for sample in pools) for each in zip(*moments, strict=True)]
     return max(sums)
 
 
-def paid(outcome: Outcome, at: float) -> int:
+def paid(outcome: SimulationOutcome, at: float) -> int:
     """Replicas of its pool that held GPUs at a time."""
     return next(moment.pools[0].paid for moment in outcome.timeline if moment.at >= at)
 
 
-def reasons(outcome: Outcome) -> set[Reason]:
+def reasons(outcome: SimulationOutcome) -> set[Reason]:
     told = {each.explanation.reason for each in outcome.told}
     return told | {each.explanation.reason for each in outcome.shortages}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from weft.twin.traffic import Lengths, Profile, arrivals
+from weft.twin.traffic import LogNormalLengths, Profile, arrivals
 
 
 def test_arrivals_follow_the_profile_and_repeat_with_the_seed() -> None:
@@ -19,5 +19,5 @@ def test_arrivals_follow_the_profile_and_repeat_with_the_seed() -> None:
 def test_lengths_have_the_mean_that_was_asked_for() -> None:
     """The log-normal is parametrised by its mean, not its median."""
     random = Random(3)
-    drawn = [Lengths(800.0).draw(random) for _ in range(4000)]
+    drawn = [LogNormalLengths(800.0).draw(random) for _ in range(4000)]
     assert 760 < sum(drawn) / len(drawn) < 840

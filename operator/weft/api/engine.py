@@ -107,11 +107,11 @@ class EngineSettings(ApiModel):
     )
 
 
-def _names_the_engine_it_details(engine: Engine) -> bool:
+def _names_the_engine_it_details(engine: EngineSection) -> bool:
     return engine.name != "Auto" or not (engine.version or engine.image or engine.args)
 
 
-class Engine(EngineSettings):
+class EngineSection(EngineSettings):
     """The inference engine."""
 
     rules: ClassVar[tuple[Rule, ...]] = (

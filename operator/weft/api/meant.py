@@ -17,14 +17,14 @@ _MOST_PLACES_NAMED = 2
 Place = tuple[int | str, ...]
 
 
-class Kind(NamedTuple):
+class ResourceKind(NamedTuple):
     """A kind of resource by its name, with what its spec is."""
 
     name: str
     spec: type[ApiModel]
 
 
-def known_fields(model: type[ApiModel], loc: Place, path: str = "spec", other: Kind | None = None) -> str:
+def known_fields(model: type[ApiModel], loc: Place, path: str = "spec", other: ResourceKind | None = None) -> str:
     """What could be meant by the unknown field at `loc` below `path`, and the fields that its object has."""
     *above, unknown = loc
     found: type[ApiModel] | None = model

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import ValidationError
 
-from weft.api.meant import Kind
+from weft.api.meant import ResourceKind
 from weft.api.overrides import leaves, side_body
 from weft.api.pool import InferencePoolSpec
 from weft.api.problems import explain, misplaced, spec_problem, unknown_override
 from weft.api.reading import canonical_json, plain, pool_spec, router_spec
-from weft.api.split import PDSplitSpec, Side
+from weft.api.split import PDSplitSpec, SideOverrides
 from weft.domain import labels
 from weft.domain.errors import WeftError
 from weft.domain.labels import GROUP
@@ -152,14 +152,14 @@ def _pool_spec(spec: Json) -> PoolSpec:
     try:
         return pool_spec(InferencePoolSpec.model_validate(spec))
     except ValidationError as error:
-        raise _Misunderstood(explain(error, InferencePoolSpec, other=Kind("PDSplit", PDSplitSpec))) from None
+        raise _Misunderstood(explain(error, InferencePoolSpec, other=ResourceKind("PDSplit", PDSplitSpec))) from None
 
 
 def _split_spec(spec: Json) -> SplitSpec:
     try:
         read = PDSplitSpec.model_validate(spec)
     except ValidationError as error:
-        other = Kind("InferencePool", InferencePoolSpec)
+        other = ResourceKind("InferencePool", InferencePoolSpec)
         raise _Misunderstood(explain(error, PDSplitSpec, other=other)) from None
     common = plain(read, without=("prefill", "decode", "ratio"))
     prefill, decode = (_merged_side(common, spec, role) for role in (Role.Prefill, Role.Decode))
@@ -185,7 +185,7 @@ def _split_spec(spec: Json) -> SplitSpec:
 def _merged_side(common: Json, split: Json, role: Role) -> InferencePoolSpec:
     name = role.value.lower()
     override = _object(split, name)
-    unknown = unknown_override(override, Side, f"spec.{name}")
+    unknown = unknown_override(override, SideOverrides, f"spec.{name}")
     if unknown is not None:
         raise _Misunderstood(unknown)
     try:

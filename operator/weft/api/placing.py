@@ -26,7 +26,7 @@ AcceleratorName = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[
 Parallel = Annotated[int, Field(ge=1, le=1024)]
 
 
-class Shape(ApiModel):
+class ShapeSection(ApiModel):
     """Pinned parts of the shape; what is not pinned is chosen."""
 
     tensor_parallel: Parallel | None = described("GPUs that share each layer; divides the model's attention heads.")
@@ -43,7 +43,7 @@ class Shape(ApiModel):
     )
 
 
-class Toleration(ApiModel):
+class TolerationItem(ApiModel):
     """A taint that replicas tolerate, as Kubernetes defines it."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
@@ -75,7 +75,7 @@ class Toleration(ApiModel):
     )
 
 
-class Scheduler(ApiModel):
+class SchedulerSection(ApiModel):
     """Who admits the pods."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
@@ -114,7 +114,7 @@ class Placement(ApiModel):
     node_selector: dict[LabelKey, LabelValue] = Field(
         default_factory=dict, max_length=32, description="Labels that a node must have.", json_schema_extra=_LABEL_KEYS
     )
-    tolerations: list[Toleration] = Field(
+    tolerations: list[TolerationItem] = Field(
         default_factory=list, max_length=32, description="Taints that replicas tolerate.", json_schema_extra=ATOMIC
     )
     domain: DomainRule = Field(
@@ -131,4 +131,4 @@ class Placement(ApiModel):
         default=0,
         description="Nodes of each multi-node NVLink domain that stay free as spares, such as 2 of the 18 of a rack.",
     )
-    scheduler: Scheduler = section(Scheduler, "Who admits the pods.")
+    scheduler: SchedulerSection = section(SchedulerSection, "Who admits the pods.")

@@ -6,14 +6,14 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from weft.api.engine import Engine, KVCache, KVTransfer
+from weft.api.engine import EngineSection, KVCache, KVTransfer
 from weft.api.fields import Role, described, immutable, section
 from weft.api.model import Model
-from weft.api.placing import Placement, Shape
+from weft.api.placing import Placement, ShapeSection
 from weft.api.rules import ApiModel, Rule
 from weft.api.scaling import Rollout, Scaling
 from weft.api.serving import Pod, Router
-from weft.api.traffic import Slo, Workload
+from weft.api.traffic import SloSection, WorkloadSection
 from weft.domain import workload
 
 
@@ -38,14 +38,14 @@ class InferencePoolSpec(ApiModel):
         json_schema_extra=immutable("role is immutable: create another pool"),
     )
     model: Model = Field(description="The model to serve.")
-    engine: Engine = section(Engine, "The inference engine.")
+    engine: EngineSection = section(EngineSection, "The inference engine.")
     kv_cache: KVCache | None = described("How a replica stores KV. Unset: as the engine does by default.")
     kv_transfer: KVTransfer | None = described("How KV travels between prefill and decode; for those two roles only.")
-    workload: Workload = section(
-        Workload, "Expected traffic; live metrics replace each value once there is enough of it."
+    workload: WorkloadSection = section(
+        WorkloadSection, "Expected traffic; live metrics replace each value once there is enough of it."
     )
-    slo: Slo | None = described("Latency targets. Unset: best effort, the cheapest shape that fits.")
-    shape: Shape | None = described("Pinned parts of the shape. Unset: all of it is chosen.")
+    slo: SloSection | None = described("Latency targets. Unset: best effort, the cheapest shape that fits.")
+    shape: ShapeSection | None = described("Pinned parts of the shape. Unset: all of it is chosen.")
     placement: Placement = section(Placement, "Where replicas may go.")
     scaling: Scaling = section(Scaling, "How the replica count is decided.")
     rollout: Rollout = section(Rollout, "How a changed spec replaces running replicas.")

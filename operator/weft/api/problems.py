@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pydantic import ValidationError
     from pydantic_core import ErrorDetails
 
-    from weft.api.meant import Kind
+    from weft.api.meant import ResourceKind
     from weft.api.rules import ApiModel, Json
 
 _IN_PLAIN_WORDS = {
@@ -37,7 +37,7 @@ def spec_problem(message: str) -> Explanation:
 
 
 def explain(
-    error: ValidationError, model: type[ApiModel], path: str = "spec", other: Kind | None = None
+    error: ValidationError, model: type[ApiModel], path: str = "spec", other: ResourceKind | None = None
 ) -> Explanation:
     """The first thing that is wrong, and how many more there are; a misspelt field before the one it leaves unset.
 
@@ -80,7 +80,7 @@ def unknown_override(side: Json, model: type[ApiModel], path: str) -> Explanatio
     return None
 
 
-def _allowed(error: ErrorDetails, model: type[ApiModel], path: str, other: Kind | None) -> str:
+def _allowed(error: ErrorDetails, model: type[ApiModel], path: str, other: ResourceKind | None) -> str:
     if error["type"] == "extra_forbidden":
         return known_fields(model, error["loc"], path, other)
     if error["type"] in _IN_PLAIN_WORDS:

@@ -14,15 +14,15 @@ from weft.domain.units import parse_duration_seconds, parse_quantity
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from weft.api.engine import Engine, EngineResources, KVCache, KVTransfer
+    from weft.api.engine import EngineResources, EngineSection, KVCache, KVTransfer
     from weft.api.fields import SecretKeyRef
     from weft.api.model import Model, Source
-    from weft.api.placing import Placement, Shape, Toleration
+    from weft.api.placing import Placement, ShapeSection, TolerationItem
     from weft.api.pool import InferencePoolSpec
     from weft.api.rules import ApiModel, Json
     from weft.api.scaling import Rollout, Scaling
     from weft.api.serving import Gateway, Pod, Router, RouterResources
-    from weft.api.traffic import Percentile, Slo, TokenCount, Workload
+    from weft.api.traffic import Percentile, SloSection, TokenCount, WorkloadSection
 
 """Where a spec gives the mean of a token count alone: lengths of prompts and answers have long tails."""
 
@@ -95,7 +95,7 @@ def _source(read: Source, model_id: str) -> spec.ModelSource | None:
     return None
 
 
-def _engine(read: Engine) -> spec.EngineSpec:
+def _engine(read: EngineSection) -> spec.EngineSpec:
     wished = read.resources.shared_memory if read.resources else None
     return spec.EngineSpec(
         name=None if read.name == "Auto" else EngineName(read.name),
@@ -135,7 +135,7 @@ def _kv(cache: KVCache | None, transfer: KVTransfer | None) -> spec.KVSpec:
     return spec.KVSpec(kept.precision, kept.offload_json, transfer.connector, transfer.transport, transfer.locality)
 
 
-def _workload(read: Workload, longest: int | None) -> workload.Workload:
+def _workload(read: WorkloadSection, longest: int | None) -> workload.Workload:
     return workload.Workload(
         requests_per_second=parse_quantity(read.requests_per_second),
         input_tokens=float(read.input_tokens.mean),
@@ -154,7 +154,7 @@ def _p95(tokens: TokenCount) -> float:
     return float(tokens.p95 if tokens.p95 is not None else workload.P95_OF_MEAN * tokens.mean)
 
 
-def _slo(read: Slo | None) -> workload.Slo:
+def _slo(read: SloSection | None) -> workload.Slo:
     return workload.Slo(_targets(read.ttft), _targets(read.tpot)) if read else workload.Slo()
 
 
@@ -162,7 +162,7 @@ def _targets(read: Mapping[Percentile, str]) -> tuple[tuple[int, float], ...]:
     return tuple(sorted((int(key[1:]), parse_duration_seconds(value)) for key, value in read.items()))
 
 
-def _pins(read: Shape | None) -> spec.ShapePins:
+def _pins(read: ShapeSection | None) -> spec.ShapePins:
     if read is None:
         return spec.ShapePins()
     return spec.ShapePins(
@@ -188,7 +188,7 @@ def _placement(read: Placement) -> spec.PlacementSpec:
     )
 
 
-def _toleration(read: Toleration) -> spec.Toleration:
+def _toleration(read: TolerationItem) -> spec.Toleration:
     return spec.Toleration(read.key or "", read.operator, read.value or "", read.effect or "", read.toleration_seconds)
 
 

@@ -6,14 +6,14 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, SkipValidation
 
-from weft.api.engine import Engine, EngineSettings, KVCache, KVTransfer
+from weft.api.engine import EngineSection, EngineSettings, KVCache, KVTransfer
 from weft.api.fields import Number, described, section
 from weft.api.model import Model
-from weft.api.placing import Placement, Shape
+from weft.api.placing import Placement, ShapeSection
 from weft.api.rules import ApiModel, Rule
 from weft.api.scaling import Rollout, ScalingBounds, SplitScaling
 from weft.api.serving import Pod, SplitRouter
-from weft.api.traffic import Slo, Workload
+from weft.api.traffic import SloSection, WorkloadSection
 from weft.domain.scaling_spec import ScalingMode
 from weft.domain.units import parse_quantity
 
@@ -24,7 +24,7 @@ def _override(description: str) -> Any:  # noqa: ANN401 - what stands for a defa
     return described(description, **{OVERRIDE: True})
 
 
-class Side(ApiModel):
+class SideOverrides(ApiModel):
     """What one side does differently: objects merge field by field, lists with names by name, the rest is replaced.
 
     An override alone means little, so it is kept as it was written, and validated once it lies over the common fields.
@@ -34,7 +34,7 @@ class Side(ApiModel):
         "Overrides of spec.engine; name, version and image are the same on both sides."
     )
     kv_cache: Annotated[KVCache | None, SkipValidation] = _override("Overrides of spec.kvCache.")
-    shape: Annotated[Shape | None, SkipValidation] = _override("Overrides of spec.shape.")
+    shape: Annotated[ShapeSection | None, SkipValidation] = _override("Overrides of spec.shape.")
     placement: Annotated[Placement | None, SkipValidation] = _override("Overrides of spec.placement.")
     scaling: Annotated[ScalingBounds | None, SkipValidation] = _override("Overrides of spec.scaling.")
     rollout: Annotated[Rollout | None, SkipValidation] = _override("Overrides of spec.rollout.")
@@ -103,14 +103,14 @@ class PDSplitSpec(ApiModel):
     )
 
     model: Model = Field(description="The model to serve.")
-    engine: Engine = section(Engine, "The inference engine; both sides run the same version.")
+    engine: EngineSection = section(EngineSection, "The inference engine; both sides run the same version.")
     kv_cache: KVCache | None = described("How a replica stores KV. Unset: as the engine does by default.")
     kv_transfer: KVTransfer = section(KVTransfer, "How KV travels from prefill to decode.")
-    workload: Workload = section(
-        Workload, "Expected traffic; live metrics replace each value once there is enough of it."
+    workload: WorkloadSection = section(
+        WorkloadSection, "Expected traffic; live metrics replace each value once there is enough of it."
     )
-    slo: Slo | None = described("Latency targets. Unset: best effort, the cheapest shapes that fit.")
-    shape: Shape | None = described("Pinned parts of both shapes. Unset: all of it is chosen.")
+    slo: SloSection | None = described("Latency targets. Unset: best effort, the cheapest shapes that fit.")
+    shape: ShapeSection | None = described("Pinned parts of both shapes. Unset: all of it is chosen.")
     placement: Placement = section(Placement, "Where replicas may go.")
     scaling: SplitScaling = section(
         SplitScaling, "How the replica counts are decided; the bounds count for each side alone."
@@ -118,6 +118,6 @@ class PDSplitSpec(ApiModel):
     rollout: Rollout = section(Rollout, "How a changed spec replaces running replicas.")
     pod: Pod | None = described("The few pod fields a user may set.")
     router: SplitRouter = section(SplitRouter, "What stands in front of the two pools.")
-    prefill: Side | None = described("What the prefill side does differently.")
-    decode: Side | None = described("What the decode side does differently.")
+    prefill: SideOverrides | None = described("What the prefill side does differently.")
+    decode: SideOverrides | None = described("What the decode side does differently.")
     ratio: Ratio | None = described("Bounds of the ratio between the sides, which Weft computes.")

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from weft.api import plan_status, status_fields
 from weft.api import status as shown
 from weft.api.figures import read_figure, read_milliseconds
-from weft.domain.calibration import MOST_FACTOR, Calibrated, Subject
+from weft.domain.calibration import MOST_FACTOR, Calibrated, CalibrationSubject
 from weft.domain.forecast import KeptForecast
 from weft.domain.moves import Relocation
 from weft.domain.reasons import Explanation, Reason
@@ -243,7 +243,7 @@ def _phases(read: shown.PhasesStatus) -> tuple[int, ...]:
 
 def _calibrated(read: shown.CalibrationStatus) -> Calibrated:
     """Raises `ValueError` for factors that no measurement gives."""
-    subject = Subject(read.model, _release(read.engine), read.accelerator, read.precision, read.shape)
+    subject = CalibrationSubject(read.model, _release(read.engine), read.accelerator, read.precision, read.shape)
     prefill, decode = read_figure(read.prefill), read_figure(read.decode)
     if not all(1.0 / MOST_FACTOR <= factor <= MOST_FACTOR for factor in (prefill, decode)):
         raise ValueError("no measurement gives such a factor")

@@ -55,7 +55,7 @@ def _token_count(what: str, mean: int) -> Any:  # noqa: ANN401 - what stands for
     )
 
 
-class Workload(ApiModel):
+class WorkloadSection(ApiModel):
     """Expected traffic. Live metrics replace each value once there is enough of it; status.observed.live says which."""
 
     requests_per_second: RequestsPerSecond = Field(
@@ -72,7 +72,7 @@ class Workload(ApiModel):
     )
 
 
-class Slo(ApiModel):
+class SloSection(ApiModel):
     """Latency targets. None at all means best effort: the cheapest shape that fits."""
 
     ttft: dict[Percentile, Duration] = _target("Longest time to the first token")

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from weft.apply.sending import Json, Request, object_path
+from weft.apply.sending import ApiRequest, Json, object_path
 from weft.domain import labels
 from weft.domain.errors import WeftError
 from weft.domain.reasons import Explanation, Reason
@@ -75,7 +75,7 @@ class EventRecorder:
         path = object_path("events.k8s.io/v1", "events", key.namespace)
         try:
             answer = self._sender.send(
-                Request("POST", path, (), event_body(key, explanation, self._reporter, warns=warns))
+                ApiRequest("POST", path, (), event_body(key, explanation, self._reporter, warns=warns))
             )
         except WeftError:
             return  # an event is worth no retry

@@ -28,7 +28,7 @@ LONGEST_REST_SECONDS = 300.0
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ApplyIntent:
     """What one apply asks of the object at `path`; bodies are large, so their digests are computed once.
 
     `first` is the digest of what is patched before the apply, which depends on what others did.
@@ -49,7 +49,7 @@ class Asked:
 class _Outcome:
     """What was asked, what it became, when (in the clock's seconds), and how often that was undone in a row.
 
-    All as digests; those of what was asked are `Asked`'s.
+    All as digests; those of what was asked are `ApplyIntent`'s.
     """
 
     body: str
@@ -72,7 +72,7 @@ class Outcomes:
         self._clock = clock
         self._known: dict[str, _Outcome] = {}
 
-    def note(self, asked: Asked, became: Json) -> None:
+    def note(self, asked: ApplyIntent, became: Json) -> None:
         """Remember what the API server made of an apply.
 
         The same apply again soon after means that somebody undid it in between.
@@ -84,29 +84,29 @@ class Outcomes:
         came = _digest(_ours(became, asked.wanted))
         self._known[asked.path] = _Outcome(asked.body, asked.first, came, now, undone)
 
-    def begin(self, asked: Asked, became: Json) -> None:
+    def begin(self, asked: ApplyIntent, became: Json) -> None:
         """As `note`, for an object that did not exist: nobody can have changed it yet."""
         self._known.pop(asked.path, None)
         self.note(asked, became)
 
-    def is_unchanged(self, asked: Asked, live: Json) -> bool:
+    def is_unchanged(self, asked: ApplyIntent, live: Json) -> bool:
         """Whether a live object is what the same apply recently produced, so that nobody touched our fields since."""
         known = self._of(asked)
         if known is None or known.first != asked.first or self._clock() - known.at >= TRIED_AGAIN_SECONDS:
             return False
         return known.became == _digest(_ours(live, asked.wanted))
 
-    def is_contested(self, asked: Asked) -> bool:
+    def is_contested(self, asked: ApplyIntent) -> bool:
         """Whether the same apply was undone so often that it is no longer repeated at once."""
         known = self._of(asked)
         return known is not None and known.undone >= AT_ONCE
 
-    def rests(self, asked: Asked) -> bool:
+    def rests(self, asked: ApplyIntent) -> bool:
         """Whether the next identical apply has to wait."""
         known = self._of(asked)
         return known is not None and self._clock() - known.at < known.rest_seconds
 
-    def _of(self, asked: Asked) -> _Outcome | None:
+    def _of(self, asked: ApplyIntent) -> _Outcome | None:
         known = self._known.get(asked.path)
         return known if known is not None and known.body == asked.body else None
 

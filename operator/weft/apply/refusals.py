@@ -19,7 +19,7 @@ from weft.domain.errors import Blocked, Invalid, Retry, WeftError
 from weft.domain.reasons import Reason
 
 if TYPE_CHECKING:
-    from weft.apply.sending import Answer
+    from weft.apply.sending import ApiResponse
 
 
 # Of these and of server errors, only those from admission come here, a missing namespace, and what a proxy answers.
@@ -30,7 +30,7 @@ class WebhookAway(Unanswered):
     """An admission webhook did not answer: it is restarting, or nobody runs it any more."""
 
 
-def refused(answer: Answer) -> WeftError:
+def refused(answer: ApiResponse) -> WeftError:
     """The error for an answer outside 2xx: permissions, quota and policies are `Blocked`, a bad object is `Invalid`."""
     message = answer.message
     if answer.webhook_is_away:
@@ -46,7 +46,7 @@ def refused(answer: Answer) -> WeftError:
     return Invalid(Reason.PodRefused, message)
 
 
-def _namespace_terminates(answer: Answer) -> bool:
+def _namespace_terminates(answer: ApiResponse) -> bool:
     """Whether the answer's machine-readable causes say that the namespace is terminating."""
     causes = (answer.body.get("details") or {}).get("causes") or ()
     return any(cause.get("reason") == "NamespaceTerminating" for cause in causes)

@@ -43,7 +43,7 @@ SERVER_ERRORS = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ApiRequest:
     """One call. `body` is plain JSON (a list for a JSON patch)."""
 
     method: str
@@ -54,7 +54,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ApiResponse:
     """The answer of the API server; `message` is its sentence if it refused."""
 
     status: int
@@ -123,16 +123,16 @@ class Sender:
         self._client = client
         self._bucket = bucket
 
-    def send(self, request: Request) -> Answer:
+    def send(self, request: ApiRequest) -> ApiResponse:
         """Carry out one write. Raises `Retry` if the server is unreachable or overloaded, `ServerError` if it fails."""
         self._bucket.wait()
         return self._call(request)
 
-    def get(self, path: str) -> Answer:
+    def get(self, path: str) -> ApiResponse:
         """Read one object outside the write limit."""
-        return self._call(Request("GET", path))
+        return self._call(ApiRequest("GET", path))
 
-    def _call(self, request: Request) -> Answer:
+    def _call(self, request: ApiRequest) -> ApiResponse:
         serialized = self._client.param_serialize(
             request.method,
             request.path,
@@ -153,8 +153,8 @@ class Sender:
         told = {"message": _text(content)} if body is None else body
         return self._understood(response.status, told, response.headers.get("Retry-After"))
 
-    def _understood(self, status: int, body: Json, retry_after: str | None) -> Answer:
-        answer = Answer(status, body)
+    def _understood(self, status: int, body: Json, retry_after: str | None) -> ApiResponse:
+        answer = ApiResponse(status, body)
         if answer.of_admission:
             return answer
         seconds = _delay_seconds(retry_after)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, assert_never
 
 from weft.apply.kinds import plural_of
-from weft.apply.outcomes import Asked, Outcomes
+from weft.apply.outcomes import ApplyIntent, Outcomes
 from weft.apply.recreations import Recreations
 from weft.apply.refusals import not_permitted, refused
 from weft.apply.rivals import contested
@@ -16,9 +16,9 @@ from weft.apply.sending import (
     MERGE_PATCH,
     STRATEGIC_PATCH,
     UNPROCESSABLE,
-    Answer,
+    ApiRequest,
+    ApiResponse,
     Json,
-    Request,
     ServerError,
     object_path,
 )
@@ -100,7 +100,7 @@ class Writer:
         path = object_path(
             labels.API_VERSION, plural_of(labels.API_VERSION, key.kind), key.namespace, key.name, "status"
         )
-        request = Request("PATCH", path, _by(manager), body, APPLY_PATCH)
+        request = ApiRequest("PATCH", path, _by(manager), body, APPLY_PATCH)
         try:
             answer = self._write(key.namespace, f"{key.kind}/status", request)
         except ServerError as error:
@@ -116,7 +116,7 @@ class Writer:
         query = (("fieldManager", labels.CONVERGE_MANAGER),)
         path = object_path("v1", "pods", namespace, name)
         self._recreations.expect_rested(path, body)
-        answer = self._write(namespace, "Pod", Request("POST", object_path("v1", "pods", namespace), query, body))
+        answer = self._write(namespace, "Pod", ApiRequest("POST", object_path("v1", "pods", namespace), query, body))
         if answer.conflicts:
             if self._expect_ours(path, body) is None:
                 raise Retry(Reason.StatusConflict, answer.message)  # about another object: a quota with many writers
@@ -129,7 +129,7 @@ class Writer:
         """Remove our scheduling gate by name, as others may put theirs before it. The API server compares the UID."""
         body = {"metadata": {"uid": uid}, "spec": {"schedulingGates": [{"name": labels.GATE, "$patch": "delete"}]}}
         path = object_path("v1", "pods", namespace, name)
-        self._patch_pod(namespace, Request("PATCH", path, (), body, STRATEGIC_PATCH), uid, _is_gated)
+        self._patch_pod(namespace, ApiRequest("PATCH", path, (), body, STRATEGIC_PATCH), uid, _is_gated)
 
     def _label(self, action: UnroutePod | LabelPod) -> None:
         """Change labels of a pod by merge patch, as it may have no annotations yet. The API server compares the UID."""
@@ -137,10 +137,10 @@ class Writer:
         told = instant(int(action.at))
         meta = {"uid": action.uid, "labels": tags, "annotations": {note: told}}
         path = object_path("v1", "pods", action.namespace, action.name)
-        request = Request("PATCH", path, (), {"metadata": meta}, MERGE_PATCH)
+        request = ApiRequest("PATCH", path, (), {"metadata": meta}, MERGE_PATCH)
         self._patch_pod(action.namespace, request, action.uid, lambda pod: not _has_labels(pod, tags))
 
-    def _patch_pod(self, namespace: str, request: Request, uid: str, is_left: Callable[[Json], bool]) -> None:
+    def _patch_pod(self, namespace: str, request: ApiRequest, uid: str, is_left: Callable[[Json], bool]) -> None:
         """Patch one pod. `is_left` tells from the live pod whether there is still something to patch."""
         request = replace(request, query=(("fieldManager", labels.CONVERGE_MANAGER),))
         answer = self._write(namespace, "Pod", request)
@@ -158,7 +158,7 @@ class Writer:
         body, meta = action.body, action.body["metadata"]
         plural = plural_of(body["apiVersion"], body["kind"])
         path = object_path(body["apiVersion"], plural, meta["namespace"], meta["name"])
-        asked, live = Asked.of(path, action), self._expect_ours(path, body)
+        asked, live = ApplyIntent.of(path, action), self._expect_ours(path, body)
         if live is not None:
             if self._outcomes.is_unchanged(asked, live):
                 return
@@ -171,13 +171,13 @@ class Writer:
             self._recreations.expect_rested(path, action.body)
         seed = action.manager == labels.SEED_MANAGER  # never takes a field from its owner
         query = (("fieldManager", action.manager), ("force", "false" if seed else "true"))
-        answer = self._write(meta["namespace"], body["kind"], Request("PATCH", path, query, body, APPLY_PATCH))
+        answer = self._write(meta["namespace"], body["kind"], ApiRequest("PATCH", path, query, body, APPLY_PATCH))
         if not answer.ok and not (answer.conflicts and seed):
             raise refused(answer)
         if answer.ok and not seed:
             self._note_applied(asked, action, live, answer.body)
 
-    def _note_applied(self, asked: Asked, action: ApplyObject, live: Json | None, became: Json) -> None:
+    def _note_applied(self, asked: ApplyIntent, action: ApplyObject, live: Json | None, became: Json) -> None:
         """Remember the outcome of an apply; raises `Blocked` or `DeletedAgain` while somebody keeps undoing it."""
         if live is not None:
             self._outcomes.note(asked, became)
@@ -194,7 +194,9 @@ class Writer:
         patch = [_same(uid), *action.first]
         query = (("fieldManager", action.manager),)
         meta = action.body["metadata"]
-        answer = self._write(meta["namespace"], action.body["kind"], Request("PATCH", path, query, patch, JSON_PATCH))
+        answer = self._write(
+            meta["namespace"], action.body["kind"], ApiRequest("PATCH", path, query, patch, JSON_PATCH)
+        )
         # 422: the object changed meanwhile; the next pass does what is left
         if not (answer.ok or answer.finds_nothing or answer.status == UNPROCESSABLE):
             raise refused(answer)
@@ -211,7 +213,7 @@ class Writer:
             body["gracePeriodSeconds"] = grace_seconds
         path = object_path(api_version, plural_of(api_version, kind), namespace, name)
         self._recreations.forget(path)
-        answer = self._write(namespace, kind, Request("DELETE", path, (), body))
+        answer = self._write(namespace, kind, ApiRequest("DELETE", path, (), body))
         if not (answer.ok or answer.finds_nothing or answer.conflicts):  # on conflict the name has another UID now
             raise refused(answer)
 
@@ -228,7 +230,7 @@ class Writer:
             raise Blocked(Reason.NameTaken, f"{name} exists and is not ours: delete or rename it, Weft leaves it alone")
         return answer.body
 
-    def _write(self, namespace: str, kind: str, request: Request) -> Answer:
+    def _write(self, namespace: str, kind: str, request: ApiRequest) -> ApiResponse:
         if self._namespaces and namespace not in self._namespaces:
             raise not_permitted(f"{namespace} is not a served namespace: nothing is written there")
         answer = self._sender.send(request)

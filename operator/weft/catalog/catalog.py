@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from weft.catalog.limits import EngineLimits
     from weft.catalog.notices import ReclaimTaint
     from weft.catalog.performance import EnginePerformance
-    from weft.catalog.starting import Starting
+    from weft.catalog.starting import StartConstants
     from weft.catalog.uncertainty import Spread, Uncertainty
     from weft.domain.hardware import Accelerator, Precision
     from weft.domain.model import Architecture
@@ -96,7 +96,7 @@ class Catalog:
     coefficients: dict[str, Coefficient]
     uncertainty: Uncertainty
     drafting: dict[str, DraftingMethod]
-    starting: Starting
+    starting: StartConstants
     reclaim_taints: dict[str, ReclaimTaint]
 
     def accelerator(self, name: str) -> Accelerator:

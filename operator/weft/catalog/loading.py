@@ -17,7 +17,7 @@ from weft.catalog.efficiency import Coefficient
 from weft.catalog.limits import EngineLimits, Releases
 from weft.catalog.notices import ReclaimTaint
 from weft.catalog.performance import EnginePerformance
-from weft.catalog.starting import EngineStart, SourceSpeed, Starting
+from weft.catalog.starting import EngineStart, SourceSpeed, StartConstants
 from weft.catalog.uncertainty import Faster, Newest, Spread, Uncertainty
 from weft.domain.hardware import Accelerator, Precision
 from weft.domain.shape import EngineName
@@ -174,8 +174,8 @@ def _drafting(facts: dict[str, Any]) -> DraftingMethod:
     )
 
 
-def _starting(facts: dict[str, Any]) -> Starting:
-    return Starting(
+def _starting(facts: dict[str, Any]) -> StartConstants:
+    return StartConstants(
         registry=facts["registry"] * _GIGA,
         loader=facts["loader"] * _GIGA,
         sources={name: _source(known) for name, known in facts["sources"].items()},

@@ -34,7 +34,7 @@ class EngineStart:
 
 
 @dataclass(frozen=True, slots=True)
-class Starting:
+class StartConstants:
     """All constants of a start estimate, from `starting.yaml`, which has the sources. Speeds are bytes per second."""
 
     registry: float

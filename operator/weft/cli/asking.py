@@ -31,7 +31,7 @@ class ModelWishes:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ModelOptions:
     """Options as they were typed. Lengths are `MEAN` or `MEAN:P95` in tokens.
 
     `config` is the path of the `config.json` of a model that Weft does not know.
@@ -47,13 +47,13 @@ class Asked:
     @classmethod
     def of(
         cls, model: str, load: tuple[str | None, str | None, str | None], wishes: ModelWishes, config: str | None
-    ) -> Asked:
+    ) -> ModelOptions:
         """Fill in defaults for a rate and lengths that are None; an empty text is kept, and refused later."""
         rate, prompt, answer = (usual if given is None else given for given, usual in zip(load, _USUAL, strict=True))
         return cls(model, rate, prompt, answer, wishes, config)
 
 
-def documents_of(files: tuple[str, ...], asked: Asked | None) -> list[dict[str, Any]]:
+def documents_of(files: tuple[str, ...], asked: ModelOptions | None) -> list[dict[str, Any]]:
     """Return the resources to plan: those of the files, or the one that the options describe."""
     if asked is not None:
         return [as_document(asked if asked.config is not None else _of_a_known_model(asked))]
@@ -61,7 +61,7 @@ def documents_of(files: tuple[str, ...], asked: Asked | None) -> list[dict[str, 
         return [body for file in files for body in load_documents(file)]
 
 
-def _of_a_known_model(asked: Asked) -> Asked:
+def _of_a_known_model(asked: ModelOptions) -> ModelOptions:
     """Replace the model's name by its full one, as an exported resource takes the weights from that repository."""
     from weft.catalog import load
 
@@ -73,7 +73,7 @@ def _of_a_known_model(asked: Asked) -> Asked:
     return asked if known is None else replace(asked, model=known.spelt_out(asked.model))
 
 
-def as_document(asked: Asked) -> dict[str, Any]:
+def as_document(asked: ModelOptions) -> dict[str, Any]:
     """Make the InferencePool; the resource's own checks report what is wrong with a value, by its field."""
     slo = {
         name: _targets(name, given)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from weft.cli.draining import Drain, Staying
-    from weft.cli.following import Change
+    from weft.cli.following import AssignmentChange
     from weft.domain.snapshot import ResourceKey
     from weft.domain.status import Assignment
 
@@ -57,7 +57,7 @@ def _steps(drain: Drain) -> Table:
     return table
 
 
-def _what(change: Change, drain: Drain) -> str:
+def _what(change: AssignmentChange, drain: Drain) -> str:
     """Describe one change; a replica that waits names those that started in the turn before, which it waits for."""
     place = _place(change.assignment)
     if change.starts:
@@ -129,7 +129,7 @@ def _key(key: ResourceKey) -> Json:
     return {"namespace": key.namespace, "pool": key.name}
 
 
-def _change(change: Change) -> Json:
+def _change(change: AssignmentChange) -> Json:
     word = "starts" if change.starts else "leaves"
     return {
         **_key(change.pool),

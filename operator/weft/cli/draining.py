@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from weft.cli.following import Change, follow
+from weft.cli.following import AssignmentChange, follow
 from weft.decide import decide
 from weft.fabric import build_fabric
 from weft.fabric.devices import is_accelerator
@@ -45,11 +45,11 @@ class Drain:
 
     nodes: tuple[str, ...]
     replicas: tuple[tuple[ResourceKey, Assignment], ...]
-    steps: tuple[Change, ...]
+    steps: tuple[AssignmentChange, ...]
     stays: tuple[Staying, ...]
     others: tuple[tuple[str, int], ...]
     untouched: tuple[ResourceKey, ...]
-    elsewhere: tuple[Change, ...]
+    elsewhere: tuple[AssignmentChange, ...]
     earlier: int
     already: tuple[Explanation, ...]
     rests: bool

@@ -32,7 +32,7 @@ MOST_TURNS = 400  # enough for a rollout of so many replicas, one at a time
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class AssignmentChange:
     """An assignment that a replica gets (`starts`) or loses in one turn; turns count from 1."""
 
     turn: int
@@ -50,7 +50,7 @@ class Followed:
 
     snapshot: Snapshot
     decisions: Decisions
-    changes: tuple[Change, ...]
+    changes: tuple[AssignmentChange, ...]
     rests: bool
 
 
@@ -58,7 +58,7 @@ def follow(snapshot: Snapshot, catalog: Catalog) -> Followed:
     """Decide, apply the decision, and decide again, until a whole turn changes no assignment and no pod."""
     fabric = build_fabric(snapshot.nodes, snapshot.pods, catalog, snapshot.reports)
     resources = {name: node.resource for name, node in fabric.nodes().items()}
-    changes: list[Change] = []
+    changes: list[AssignmentChange] = []
     decisions = decide(snapshot, catalog)
     for turn in range(1, MOST_TURNS + 1):
         statuses = {each.key.uid: each.status for each in decisions.pools}
@@ -77,15 +77,21 @@ def _waits(decisions: Decisions) -> bool:
     return Reason.BackingOff in reasons
 
 
-def _changes(turn: int, pools: tuple[PoolRecord, ...], statuses: Mapping[str, PoolStatus]) -> Iterator[Change]:
+def _changes(
+    turn: int, pools: tuple[PoolRecord, ...], statuses: Mapping[str, PoolStatus]
+) -> Iterator[AssignmentChange]:
     for pool in pools:
         after = statuses.get(pool.key.uid)
         if after is None:
             continue
         old = {each.replica: each for each in pool.status.assignments}
         new = {each.replica: each for each in after.assignments}
-        yield from (Change(turn, pool.key, each, starts=False) for name, each in old.items() if name not in new)
-        yield from (Change(turn, pool.key, each, starts=True) for name, each in new.items() if name not in old)
+        yield from (
+            AssignmentChange(turn, pool.key, each, starts=False) for name, each in old.items() if name not in new
+        )
+        yield from (
+            AssignmentChange(turn, pool.key, each, starts=True) for name, each in new.items() if name not in old
+        )
 
 
 def _a_turn_later(snapshot: Snapshot, decisions: Decisions, resources: Mapping[str, str]) -> Snapshot:

@@ -13,7 +13,7 @@ _TOKEN = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class KubeconfigContext:
     """One context of a kubeconfig. `files` is as in KUBECONFIG: paths joined by colons."""
 
     files: str
@@ -31,7 +31,7 @@ def has_a_kubeconfig() -> bool:
     return _exists(_usual_files())
 
 
-def choose_context(files: str | None, context: str | None) -> Chosen:
+def choose_context(files: str | None, context: str | None) -> KubeconfigContext:
     """Return the given context, or the current one; raises `CommandFailure` when there is none."""
     files = files or _usual_files()
     if not _exists(files):
@@ -43,7 +43,7 @@ def choose_context(files: str | None, context: str | None) -> Chosen:
         asked = f"no context {name!r}" if name else "no current context"
         message = f"kubeconfig {files} has {asked}: name one with --context; it has {', '.join(contexts) or 'none'}"
         raise CommandFailure(message, CLUSTER_REFUSES)
-    return Chosen(files, name, contexts[name].get("namespace") or "default")
+    return KubeconfigContext(files, name, contexts[name].get("namespace") or "default")
 
 
 def _exists(files: str) -> bool:

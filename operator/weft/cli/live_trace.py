@@ -15,7 +15,7 @@ import numpy as np
 
 from weft.cli.failure import CLUSTER_REFUSES, CommandFailure
 from weft.twin.trace import MOST_REQUESTS, Trace
-from weft.twin.traffic import Lengths, whole_tokens
+from weft.twin.traffic import LogNormalLengths, whole_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -144,5 +144,5 @@ def _drawn(columns: tuple[Column, Column, Column], step_seconds: float, random: 
 def _lengths(total: Column, counted: Column, where: NDArray[np.intp], random: np.random.Generator) -> NDArray[np.int32]:
     """Draw log-normal lengths around the mean of each step, at least one token."""
     means = np.maximum(1.0, total[where] / counted[where])
-    spread = Lengths(1.0).sigma
+    spread = LogNormalLengths(1.0).sigma
     return whole_tokens(random.lognormal(np.log(means) - spread**2 / 2.0, spread))

@@ -78,7 +78,7 @@ def plan(  # noqa: PLR0913 - one option a wish, as on every command line
     if drain:
         _plan_a_drain(drain, (fabric, context), form, beside=bool(files) or model is not None)
         return
-    from weft.cli.asking import Asked, ModelWishes, documents_of
+    from weft.cli.asking import ModelOptions, ModelWishes, documents_of
 
     if (model is None) == (not files):
         raise CommandFailure("give --file with resources, or --model with what is asked of it: one of them")
@@ -86,7 +86,7 @@ def plan(  # noqa: PLR0913 - one option a wish, as on every command line
     if model is None and any((config, rate, isl, osl, ttft, tpot, accelerator, precision)):
         raise CommandFailure("--rate, --isl and the like go with --model: a file says them itself")
     wishes = ModelWishes(*(tuple(each or ()) for each in (ttft, tpot, accelerator, precision)))
-    asked = Asked.of(model, (rate, isl, osl), wishes, config) if model is not None else None
+    asked = ModelOptions.of(model, (rate, isl, osl), wishes, config) if model is not None else None
     documents = documents_of(tuple(files or ()), asked)
     world = world_from(fabric, context, imagine=True)
     from weft.cli.plan_command import PlanOptions, run_plan
@@ -154,9 +154,9 @@ def simulate(  # noqa: PLR0913 - one option a wish, as on every command line
     _refuse_unclear_requests(files, traces, from_prometheus, hours)
     refuse_to_read_twice(*(files or ()), fabric, *(each.rpartition("=")[2] for each in traces))
     from weft.cli.simulate_command import SimulateOptions, run_simulate
-    from weft.cli.simulate_wishes import Clients, Wishes
+    from weft.cli.simulate_wishes import Clients, SimulationWishes
 
-    wishes = Wishes(
+    wishes = SimulationWishes(
         trace=traces,
         what_if=tuple(what_if or ()),
         fail=tuple(fail or ()),

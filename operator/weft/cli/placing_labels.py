@@ -84,7 +84,7 @@ class Placed:
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class Obstacles:
     """What is already drawn, as dots: labels stay in the frame, and cover no strong dot and few quiet ones."""
 
     frame: Box
@@ -92,7 +92,7 @@ class Scene:
     quiet: Points
 
 
-def placed(labels: tuple[Label, ...], scene: Scene) -> tuple[Placed | None, ...]:
+def placed(labels: tuple[Label, ...], scene: Obstacles) -> tuple[Placed | None, ...]:
     """Find a place for each label in turn, None where none is left: the most important labels come first."""
     found: list[Placed | None] = []
     for label in labels:
@@ -100,7 +100,7 @@ def placed(labels: tuple[Label, ...], scene: Scene) -> tuple[Placed | None, ...]
     return tuple(found)
 
 
-def _best(label: Label, scene: Scene, taken: tuple[Placed, ...]) -> Placed | None:
+def _best(label: Label, scene: Obstacles, taken: tuple[Placed, ...]) -> Placed | None:
     """Return the cheapest free place; those whose distance alone costs more are not looked at."""
     best, least = None, label.worth
     for cost, tried in sorted(_tries(label), key=lambda each: each[0]):
@@ -134,7 +134,7 @@ def _side(part: float) -> float:
     return 0.0 if abs(part) < 0.1 else math.copysign(1.0, part)  # noqa: PLR2004 - rounding, against a 16th of a turn
 
 
-def _is_free(tried: Placed, scene: Scene, taken: tuple[Placed, ...]) -> bool:
+def _is_free(tried: Placed, scene: Obstacles, taken: tuple[Placed, ...]) -> bool:
     if not tried.box.lies_in(scene.frame) or tried.box.count(scene.strong):
         return False
     return not any(
@@ -143,7 +143,7 @@ def _is_free(tried: Placed, scene: Scene, taken: tuple[Placed, ...]) -> bool:
     )
 
 
-def _crosses(tried: Placed, scene: Scene) -> bool:
+def _crosses(tried: Placed, scene: Obstacles) -> bool:
     """Whether the leader, beyond its first part, touches a strong line."""
     way = tried.leader[4:, np.newaxis, :]
     return bool((np.abs(scene.strong[np.newaxis, :, :] - way).max(axis=2) < _NEAR).any())

@@ -55,7 +55,7 @@ class PlanOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class PlanReport:
     """One planned resource with its studies, its other form, and the accelerators left out, by pool."""
 
     planned: PlannedResource
@@ -84,9 +84,9 @@ def run_plan(options: PlanOptions, documents: list[dict[str, Any]], world: World
     return all(is_a_yes(one) for one in planned)
 
 
-def _told(planned: PlannedResource, world: World, catalog: Catalog) -> Told:
+def _told(planned: PlannedResource, world: World, catalog: Catalog) -> PlanReport:
     studies = studied(planned, world, catalog)
-    return Told(planned, studies, other_form(studies, catalog), _left_out(planned, world, catalog))
+    return PlanReport(planned, studies, other_form(studies, catalog), _left_out(planned, world, catalog))
 
 
 def _left_out(planned: PlannedResource, world: World, catalog: Catalog) -> LeftOut:
@@ -96,11 +96,11 @@ def _left_out(planned: PlannedResource, world: World, catalog: Catalog) -> LeftO
     return {pool.key.name: left_out(fabric, pool.spec.placement) for pool, _ in planned.pools if pool.spec is not None}
 
 
-def _other(told: Told) -> OtherForm | None:
+def _other(told: PlanReport) -> OtherForm | None:
     return told.form.told if told.form else None
 
 
-def _pages(told: Sequence[Told], options: PlanOptions, world: World, catalog: Catalog) -> list[RenderableType]:
+def _pages(told: Sequence[PlanReport], options: PlanOptions, world: World, catalog: Catalog) -> list[RenderableType]:
     pages: list[RenderableType] = []
     for one in told:
         beside = Beside(one.studies, _other(one), options.money, one.left_out, with_nodes=not world.imagined)
@@ -113,7 +113,7 @@ def _pages(told: Sequence[Told], options: PlanOptions, world: World, catalog: Ca
     return pages
 
 
-def _picture(told: Sequence[Told], catalog: Catalog) -> Picture:
+def _picture(told: Sequence[PlanReport], catalog: Catalog) -> Picture:
     """Return the picture of the first pool that generates answers."""
     studies = [study for one in told for study in one.studies.values()]
     drawn = next((study for study in studies if study.request.spec.role is not Role.Prefill), None)
@@ -122,7 +122,7 @@ def _picture(told: Sequence[Told], catalog: Catalog) -> Picture:
     return picture_of(drawn.request, catalog)
 
 
-def _export(file: Path, told: Sequence[Told], documents: list[dict[str, Any]], world: World) -> None:
+def _export(file: Path, told: Sequence[PlanReport], documents: list[dict[str, Any]], world: World) -> None:
     """Write what is recommended for each resource, and say on stderr where that is the other form."""
     bodies = dict(the_resources(documents, world.namespace))
     recommended = [_recommendation(each, bodies[each.planned.title]) for each in told]
@@ -133,7 +133,7 @@ def _export(file: Path, told: Sequence[Told], documents: list[dict[str, Any]], w
             remark(f"{file} holds {each.planned.title} as {_why_the_other(each, each.form.told, asked)}")
 
 
-def _why_the_other(told: Told, other: OtherForm, asked: str) -> str:
+def _why_the_other(told: PlanReport, other: OtherForm, asked: str) -> str:
     cost, served = whole_cost(told.studies.values()), whole_served(told.studies.values())
     then, now = digits(other.cost), digits(cost)
     if other.served - served > _ROUNDING:
@@ -147,7 +147,7 @@ def _share(served: float) -> str:
     return "all" if served >= ENOUGH else part(served)
 
 
-def _recommendation(told: Told, body: dict[str, Any]) -> dict[str, Any]:
+def _recommendation(told: PlanReport, body: dict[str, Any]) -> dict[str, Any]:
     """Return the form that serves more, then the cheaper one; within 10 % the aggregated one, as simpler."""
     plans = [study.plan for study in told.studies.values()]
     if not plans:
@@ -157,7 +157,7 @@ def _recommendation(told: Told, body: dict[str, Any]) -> dict[str, Any]:
     return exported_pool(body, plans[0]) if len(plans) == 1 else exported_split(body, plans[0], plans[1])
 
 
-def _is_better(other: OtherForm, told: Told) -> bool:
+def _is_better(other: OtherForm, told: PlanReport) -> bool:
     studies = told.studies.values()
     cost, more = whole_cost(studies), other.served - whole_served(studies)
     if abs(more) > _ROUNDING:

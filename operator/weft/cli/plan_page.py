@@ -191,12 +191,12 @@ def _facts(plan: Plan, pool: PoolRecord, decision: PoolDecision) -> Table:
         Text(f"limited by {plan.prediction.limit}", style="dim"),
     )
     prediction = plan.prediction
-    for name, latency, doubt in (
+    for name, latency, error_bar in (
         ("TTFT", prediction.ttft, prediction.ttft_doubt),
         ("TPOT", prediction.tpot, prediction.tpot_doubt),
     ):
         if latency.mean > 0:  # a prefill replica, or an answer of one token, has none after the first
-            table.add_row(name, *_latency(latency, doubt))
+            table.add_row(name, *_latency(latency, error_bar))
     start_up = decision.status.start_up
     if start_up is not None:
         table.add_row("start-up", start_up.basis, Text(start_up.parts, style="dim"))
@@ -204,10 +204,10 @@ def _facts(plan: Plan, pool: PoolRecord, decision: PoolDecision) -> Table:
     return table
 
 
-def _latency(latency: Percentiles, doubt: float) -> tuple[str, Text]:
+def _latency(latency: Percentiles, error_bar: float) -> tuple[str, Text]:
     """Return percentiles at a replica's rate, and how far the error bar of the p99 reaches."""
     figures = f"p50 {seconds(latency.p50)}, p95 {seconds(latency.p95)}, p99 {seconds(latency.p99)}"
-    return figures, Text(f"p99 up to {seconds(latency.p99 * doubt)} at the upper end of its error bar", style="dim")
+    return figures, Text(f"p99 up to {seconds(latency.p99 * error_bar)} at the upper end of its error bar", style="dim")
 
 
 def _total(plan: Plan, pool: PoolRecord, decision: PoolDecision) -> str:

@@ -18,7 +18,7 @@ import numpy as np
 from weft.cli.dark_svg import also_dark
 from weft.cli.failure import CommandFailure
 from weft.cli.picture import PER_GPU, PER_USER, decades
-from weft.cli.placing_labels import Box, Label, Placed, Scene, placed
+from weft.cli.placing_labels import Box, Label, Obstacles, Placed, placed
 from weft.cli.whole_files import write_whole
 from weft.domain.figures import counted
 
@@ -262,7 +262,7 @@ class _Name:
             axes.plot(x, y, color=self.colour, linewidth=0.7, transform=axes.transAxes, zorder=4.5)
 
 
-def _scene(axes: Axes, picture: Picture) -> Scene:
+def _scene(axes: Axes, picture: Picture) -> Obstacles:
     frame = axes.bbox
     quiet = [_dotted(_on_page(axes, curve.points)) for curve in picture.curves if curve.points]
     strong = [_dotted(_on_page(axes, tuple(point for _, point in picture.front)), 3.0)]
@@ -272,7 +272,7 @@ def _scene(axes: Axes, picture: Picture) -> Scene:
         x = axes.transData.transform((1.0 / picture.tpot_target[1], 1.0))[0]
         strong.append(_dotted(np.array([[x, frame.y0], [x, frame.y1]]), 3.0))
     inside = Box(frame.x0 + 4, frame.y0 + 4, frame.x1, frame.y1 - 2)
-    return Scene(inside, np.vstack(strong), np.vstack(quiet))
+    return Obstacles(inside, np.vstack(strong), np.vstack(quiet))
 
 
 def _box(text: Text) -> Box:

@@ -26,7 +26,7 @@ _DECADE = 8.0  # ratio of highest to least value from which an axis is logarithm
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Line:
+class ChartLine:
     """Values over time. `look` are CSS classes: a colour, and `thin`, `dashed` or `area`; `name` stands at its end.
 
     With `steps` a value holds until the next one; else values belong to bins of time and are drawn in their middle. NaN
@@ -53,7 +53,7 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class TimeAxis:
     """What all charts share: the length in seconds, the warm-up, and (time, node) of faults."""
 
     seconds: float
@@ -73,7 +73,7 @@ class Chart:
     text and its CSS class, beside the chart; `timed`: the axis shows times; `first`: faults have their names.
     """
 
-    lines: tuple[Line, ...]
+    lines: tuple[ChartLine, ...]
     height: float = 130.0
     show: Callable[[float], str] = digits
     targets: tuple[tuple[float, str], ...] = ()
@@ -109,7 +109,7 @@ class _Axis:
         return TOP + self.height * (1.0 - min(1.0, max(0.0, part)))
 
 
-def chart_svg(chart: Chart, scene: Scene, label: str) -> str:
+def chart_svg(chart: Chart, scene: TimeAxis, label: str) -> str:
     """Draw one chart; `label` is what a screen reader says of it."""
     axis = _axis(chart)
     height = TOP + chart.height + (BELOW if chart.timed else 4.0)
@@ -127,7 +127,7 @@ def chart_svg(chart: Chart, scene: Scene, label: str) -> str:
     return _svg(height, label, parts)
 
 
-def marks_svg(rows: Sequence[tuple[str, str]], marks: Sequence[Mark], scene: Scene, label: str) -> str:
+def marks_svg(rows: Sequence[tuple[str, str]], marks: Sequence[Mark], scene: TimeAxis, label: str) -> str:
     """Draw rows of marks on the same time axis; each row has a name at its end, with its CSS class."""
     step = 26.0
     tall = step * len(rows)
@@ -156,7 +156,7 @@ def _axis(chart: Chart) -> _Axis:
     return _Axis(tuple(ticks), chart.height, logarithmic=False)
 
 
-def _ground(scene: Scene, tall: float) -> Iterator[str]:
+def _ground(scene: TimeAxis, tall: float) -> Iterator[str]:
     """Yield the warm-up, the lines of time, and the faults."""
     bottom = TOP + tall
     if scene.warm_up > 0:
@@ -171,19 +171,19 @@ def _ground(scene: Scene, tall: float) -> Iterator[str]:
         yield f'<line class=fault x1="{x:.1f}" x2="{x:.1f}" y1="{TOP:g}" y2="{bottom:g}">{words}</line>'
 
 
-def _moments(scene: Scene) -> list[float]:
+def _moments(scene: TimeAxis) -> list[float]:
     step = step_of_time(scene.seconds, _MOST_TIMES)
     found: list[float] = np.arange(0.0, scene.seconds + step * _NEARLY, step).tolist()
     return found
 
 
-def _times(scene: Scene, bottom: float) -> Iterator[str]:
+def _times(scene: TimeAxis, bottom: float) -> Iterator[str]:
     for x, words in ((scene.x(at), moment(at)) for at in _moments(scene)):
         ends = WIDTH - RIGHT - x < LINE  # the names of lines begin there
         yield _text(WIDTH - RIGHT if ends else x, bottom + 15, words, "end" if ends else "middle")
 
 
-def _faults(scene: Scene) -> Iterator[str]:
+def _faults(scene: TimeAxis) -> Iterator[str]:
     for at, node in scene.faults:
         yield _text(scene.x(at) - 1, TOP - 3, f"{node} fails", "fault-name")
 
@@ -226,13 +226,13 @@ def _apart(wanted: Sequence[float], bottom: float) -> list[float]:
     return found
 
 
-def _from_below(lines: Sequence[Line]) -> list[Line]:
+def _from_below(lines: Sequence[ChartLine]) -> list[ChartLine]:
     """Order the lines for drawing: areas beneath all others, and the first line on top."""
     areas = [line for line in lines if "area" in line.look]
     return [*areas, *(line for line in reversed(lines) if line not in areas)]
 
 
-def _drawn(line: Line, axis: _Axis, scene: Scene) -> Iterator[str]:
+def _drawn(line: ChartLine, axis: _Axis, scene: TimeAxis) -> Iterator[str]:
     for run in _runs(_points(line, axis, scene)):
         path = "L".join(f"{x:.1f} {y:.1f}" for x, y in run)
         if "area" in line.look:
@@ -242,7 +242,7 @@ def _drawn(line: Line, axis: _Axis, scene: Scene) -> Iterator[str]:
             yield f'<path class="line {line.look}" d="M{path}h.1"/>'  # a single point is a dot
 
 
-def _points(line: Line, axis: _Axis, scene: Scene) -> Iterator[tuple[float, float] | None]:
+def _points(line: ChartLine, axis: _Axis, scene: TimeAxis) -> Iterator[tuple[float, float] | None]:
     """Yield the pixels along a line; None where there is a gap."""
     if not line.steps:
         middles = (line.times[:-1] + line.times[1:]) / 2.0

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from weft.cli.simulate_wishes import Wishes
-    from weft.cli.simulating import Case
+    from weft.cli.simulate_wishes import SimulationWishes
+    from weft.cli.simulating import SimulationCase
     from weft.cli.world import World
-    from weft.twin.outcome import Outcome
+    from weft.twin.outcome import SimulationOutcome
 
     Progress = Callable[[float], None]
 
@@ -48,7 +48,9 @@ class SimulateOptions:
     html: Path | None
 
 
-def run_simulate(options: SimulateOptions, wishes: Wishes, documents: list[dict[str, Any]], world: World) -> None:
+def run_simulate(
+    options: SimulateOptions, wishes: SimulationWishes, documents: list[dict[str, Any]], world: World
+) -> None:
     """Simulate and show the outcomes; raises `CommandFailure` for what cannot be simulated."""
     policies = _known(options.policies)
     refuse_unwritable(options.html)
@@ -67,7 +69,7 @@ def run_simulate(options: SimulateOptions, wishes: Wishes, documents: list[dict[
         show(*([_ASSUMED] if world.imagined else []), *_page(report))
 
 
-def _remark_on(case: Case) -> None:
+def _remark_on(case: SimulationCase) -> None:
     """Say on stderr how the trace differs from its file."""
     if case.trace.left_out:
         remark(f"{case.words}: {left_out(case.trace.left_out)}")
@@ -77,7 +79,7 @@ def _remark_on(case: Case) -> None:
         remark(f"{case.words}: {stood} stood below later ones and {were} put in order of time")
 
 
-def _together(reports: tuple[Report, ...], cases: tuple[Case, ...]) -> Report | FleetReport:
+def _together(reports: tuple[Report, ...], cases: tuple[SimulationCase, ...]) -> Report | FleetReport:
     if len(reports) == 1:
         return reports[0]
     return FleetReport(reports, sum(count for node in cases[0].setting.nodes for _, count in node.allocatable))
@@ -95,12 +97,14 @@ def _html(report: Report | FleetReport) -> str:
     return simulation_html(report) if isinstance(report, Report) else fleet_html(report)
 
 
-def _reports(cases: tuple[Case, ...], outcomes: tuple[tuple[Outcome, ...], ...]) -> tuple[Report, ...]:
+def _reports(
+    cases: tuple[SimulationCase, ...], outcomes: tuple[tuple[SimulationOutcome, ...], ...]
+) -> tuple[Report, ...]:
     """Make a report of each resource, with its outcome under each policy."""
     return tuple(_report(case, tuple(each[case.place] for each in outcomes)) for case in cases)
 
 
-def _report(case: Case, outcomes: tuple[Outcome, ...]) -> Report:
+def _report(case: SimulationCase, outcomes: tuple[SimulationOutcome, ...]) -> Report:
     too_long, most_tokens = refused(case)
     return Report(
         resource=case.resource,
@@ -117,7 +121,7 @@ def _report(case: Case, outcomes: tuple[Outcome, ...]) -> Report:
     )
 
 
-def _start_seconds(case: Case) -> list[float]:
+def _start_seconds(case: SimulationCase) -> list[float]:
     """Return the seconds of a start of each pool once the image is pulled."""
     return [case.setting.start_of(pool.key).engine_seconds for pool, _ in case.planned.pools]
 
@@ -134,7 +138,7 @@ def _known(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names)) or (WEFT,)
 
 
-def _outcomes(cases: tuple[Case, ...], policies: Sequence[str]) -> Iterator[tuple[Outcome, ...]]:
+def _outcomes(cases: tuple[SimulationCase, ...], policies: Sequence[str]) -> Iterator[tuple[SimulationOutcome, ...]]:
     """Yield the outcomes of each policy, one for each resource."""
     for name in policies:
         with _telling(name) as progress:

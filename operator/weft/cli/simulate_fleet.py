@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from weft.cli.simulate_report import Report
-    from weft.twin.outcome import Outcome, Shortage
+    from weft.twin.outcome import Shortage, SimulationOutcome
 
 Json = dict[str, Any]
 _MOST_TOLD = 12  # shortages on a terminal; the JSON has all
@@ -48,7 +48,7 @@ class FleetReport:
         """Whether there is only one policy, and so nothing to compare."""
         return self.first.alone
 
-    def outcomes(self, place: int) -> tuple[Outcome, ...]:
+    def outcomes(self, place: int) -> tuple[SimulationOutcome, ...]:
         """Return the outcomes of one policy, one for each resource."""
         return tuple(report.outcomes[place] for report in self.reports)
 
@@ -78,7 +78,7 @@ class Totals:
     most_held: int
 
     @classmethod
-    def of(cls, outcomes: Sequence[Outcome]) -> Totals:
+    def of(cls, outcomes: Sequence[SimulationOutcome]) -> Totals:
         figures = [Figures.of(outcome) for outcome in outcomes]
         asked = [each for each in figures if each.requests]
         requests = sum(each.requests for each in asked)
@@ -96,7 +96,7 @@ class Totals:
         )
 
 
-def held(outcome: Outcome) -> list[int]:
+def held(outcome: SimulationOutcome) -> list[int]:
     """Return the GPUs of a resource at each moment of the timeline, whatever shape it had then."""
     return [moment.gpus for moment in outcome.timeline]
 
@@ -145,7 +145,7 @@ def rows(fleet: FleetReport) -> Iterator[Row]:
         yield _total("" if place else "all", fleet, place)
 
 
-def _row(title: str, report: Report, outcome: Outcome) -> Row:
+def _row(title: str, report: Report, outcome: SimulationOutcome) -> Row:
     figures = Figures.of(outcome)
     cells = (
         percent(figures.attainment),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from weft.cli.simulate_charts import Chart, Line, Mark, Scene
+from weft.cli.simulate_charts import Chart, ChartLine, Mark, TimeAxis
 from weft.cli.simulate_fleet import HEADS, faults_line, held, rows
 from weft.cli.simulate_html import (
     MOST_REASONS,
@@ -42,7 +42,7 @@ _NEAR = 4  # times the GPUs held: the size of a larger cluster is not drawn
 def fleet_html(fleet: FleetReport) -> str:
     """Return the whole page."""
     first = fleet.first.first
-    scene = Scene(max(1.0, *(each.seconds for each in fleet.first.outcomes)), first.warm_up, fleet.first.faults)
+    scene = TimeAxis(max(1.0, *(each.seconds for each in fleet.first.outcomes)), first.warm_up, fleet.first.faults)
     together = [*(_gpus(fleet, place) for place in range(len(fleet.policies))), _traffic(fleet, scene)]
     reasons = _reasons(fleet, scene)
     own = [list(panels(report, scene)) for report in fleet.reports]
@@ -111,27 +111,27 @@ def _gpus(fleet: FleetReport, place: int) -> Panel:
     values = [np.array(held(outcome), dtype=np.float64) for outcome in outcomes]
     total: Values = np.sum(values, axis=0)
     lines = [
-        Line(times, each, _look(number), _name(report), told=report.resource, steps=True)
+        ChartLine(times, each, _look(number), _name(report), told=report.resource, steps=True)
         for number, (report, each) in enumerate(zip(fleet.reports, values, strict=True))
     ]
-    lines.append(Line(times, total, "ink dashed", "all", told="all", steps=True))
+    lines.append(ChartLine(times, total, "ink dashed", "all", told="all", steps=True))
     full = ((float(fleet.gpus), f"{fleet.gpus:,} GPUs"),) if fleet.gpus <= _NEAR * total.max(initial=0.0) else ()
     chart = Chart(tuple(lines), 168.0, targets=full, whole=True, first=not place)
     title = "GPUs" if fleet.alone else f"GPUs under {fleet.policies[place]}"
     return Panel(title, "held by replicas that start, serve or drain", (("", chart),))
 
 
-def _traffic(fleet: FleetReport, scene: Scene) -> Panel:
+def _traffic(fleet: FleetReport, scene: TimeAxis) -> Panel:
     edges = edges_of(scene.seconds, FINE_BINS)
     lines = tuple(
-        Line(edges, rates(report.first.came, edges), _look(place), _name(report), told=report.resource)
+        ChartLine(edges, rates(report.first.came, edges), _look(place), _name(report), told=report.resource)
         for place, report in enumerate(fleet.reports)
         if len(report.first.came)
     )
     return Panel("Requests", "per second", (("", Chart(lines, 120.0)),))
 
 
-def _reasons(fleet: FleetReport, scene: Scene) -> str:
+def _reasons(fleet: FleetReport, scene: TimeAxis) -> str:
     """Show decisions and shortages on the time axis: a row for each resource, or for each of its policies."""
     marks: list[Mark] = []
     for number, report in enumerate(fleet.reports):

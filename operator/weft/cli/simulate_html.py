@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from weft.cli.simulate_charts import LEFT, RIGHT, WIDTH, Scene, chart_svg, marks_svg
+from weft.cli.simulate_charts import LEFT, RIGHT, WIDTH, TimeAxis, chart_svg, marks_svg
 from weft.cli.simulate_page import heading
 from weft.cli.simulate_pictures import look_of, panels, reason_marks
 from weft.cli.simulate_report import DRAWN, USUAL, Figures, everything_said, percent, time, times_least
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from weft.cli.simulate_charts import Chart, Mark
     from weft.cli.simulate_pictures import Panel
     from weft.cli.simulate_report import Report
-    from weft.twin.outcome import Outcome
+    from weft.twin.outcome import SimulationOutcome
 
 MOST_REASONS = 400  # most rows of a policy in the table; the JSON has all
 _MOST_READ = 240  # most moments for which the pointer shows values
@@ -48,7 +48,7 @@ _KEYS = (
 
 def simulation_html(report: Report) -> str:
     """Return the whole page of one resource."""
-    scene = Scene(
+    scene = TimeAxis(
         max(1.0, report.seconds, *(each.seconds for each in report.outcomes)), report.first.warm_up, report.faults
     )
     shown = list(panels(report, scene))
@@ -62,7 +62,9 @@ def simulation_html(report: Report) -> str:
     return whole_page(f"{report.resource}: {report.trace}", parts, charts, scene)
 
 
-def whole_page(title: str, parts: Sequence[str], charts: Sequence[Chart | None], scene: Scene, style: str = "") -> str:
+def whole_page(
+    title: str, parts: Sequence[str], charts: Sequence[Chart | None], scene: TimeAxis, style: str = ""
+) -> str:
     """Put parts below each other on a page; the pointer reads `charts`, those of all figures in order (None: marks)."""
     body = (
         _SHAPES,
@@ -93,7 +95,7 @@ def summary(report: Report) -> str:
     return _tiles(report, *rows[0]) if report.alone else _comparison(report, rows)
 
 
-def _tiles(report: Report, outcome: Outcome, figures: Figures) -> str:
+def _tiles(report: Report, outcome: SimulationOutcome, figures: Figures) -> str:
     shown = (
         ("within the SLO", percent(figures.attainment), "SLO met" if figures.meets else "SLO missed"),
         _latency_tile("TTFT", figures.ttft_at),
@@ -123,7 +125,7 @@ def _unfinished(figures: Figures) -> str:
     return f"\n{figures.unfinished:,} unfinished" if figures.unfinished else ""
 
 
-def _beside_the_least(report: Report, outcome: Outcome) -> list[tuple[str, str, str]]:
+def _beside_the_least(report: Report, outcome: SimulationOutcome) -> list[tuple[str, str, str]]:
     if not report.oracle_gpu_hours:
         return []
     return [
@@ -139,7 +141,7 @@ def _missed(figures: Figures, number: int) -> str:
     return "" if number or figures.meets else " class=missed"
 
 
-def _comparison(report: Report, rows: Sequence[tuple[Outcome, Figures]]) -> str:
+def _comparison(report: Report, rows: Sequence[tuple[SimulationOutcome, Figures]]) -> str:
     """Return a row for each policy, with the best of each column marked.
 
     Costs are compared among policies that meet the SLO only, if any does.
@@ -160,7 +162,7 @@ def _comparison(report: Report, rows: Sequence[tuple[Outcome, Figures]]) -> str:
     return f"<section class=card>{table}</section>"
 
 
-def _row(outcome: Outcome, figures: Figures, cells: Sequence[tuple[float, str]], best: Sequence[str]) -> str:
+def _row(outcome: SimulationOutcome, figures: Figures, cells: Sequence[tuple[float, str]], best: Sequence[str]) -> str:
     look = look_of(outcome.policy)
     part = 0.0 if math.isnan(figures.attainment) else figures.attainment
     bars = [f'<u class="{look}"><s style="width:{part:.2%}"></s></u>', *[""] * (len(cells) - 1)]
@@ -172,7 +174,7 @@ def _row(outcome: Outcome, figures: Figures, cells: Sequence[tuple[float, str]],
     return f'<tr><th scope=row><i class="{look}"></i>{escape(outcome.policy)}{verdict}</th>{marked}</tr>'
 
 
-def _cells(report: Report, outcome: Outcome, figures: Figures) -> list[tuple[float, str]]:
+def _cells(report: Report, outcome: SimulationOutcome, figures: Figures) -> list[tuple[float, str]]:
     """Return (value, text) of each column, lower values being better."""
     cells = [(-figures.attainment, percent(figures.attainment))]
     cells += [(value, time(value)) for at in (figures.ttft_at, figures.tpot_at) for value in map(at, DRAWN)]
@@ -189,7 +191,7 @@ def _best(compared: Sequence[tuple[float, str]], column: Sequence[tuple[float, s
     return known[0][1] if len({words for _, words in column}) > 1 and known else ""
 
 
-def panel_card(panel: Panel, scene: Scene) -> str:
+def panel_card(panel: Panel, scene: TimeAxis) -> str:
     """Return a panel with its charts."""
     keys = "".join(f'<span class=key><i class="k {kind}"></i>{words}</span>' for kind, words in panel.keys)
     head = f"<header><h2>{escape(panel.title)} <small>{escape(panel.unit)}</small></h2>{keys}</header>"
@@ -200,7 +202,7 @@ def panel_card(panel: Panel, scene: Scene) -> str:
     return f"<section class=card>{head}{drawn}</section>"
 
 
-def _readings(charts: Sequence[Chart | None], scene: Scene) -> str:
+def _readings(charts: Sequence[Chart | None], scene: TimeAxis) -> str:
     """Return what each chart shows at each moment, as JSON that is safe inside a page."""
     edges = edges_of(scene.seconds, _MOST_READ)
     moments = [float(each) for each in edges[:-1]]
@@ -219,7 +221,7 @@ def _told(chart: Chart, at: float) -> str:
     return " ".join(words)
 
 
-def _reasons(report: Report, scene: Scene) -> str:
+def _reasons(report: Report, scene: TimeAxis) -> str:
     rows, marks = reason_marks(report)
     if not marks:
         return ""
@@ -228,7 +230,7 @@ def _reasons(report: Report, scene: Scene) -> str:
 
 
 def reasons_card(
-    counts: Counter[str], rows: Sequence[tuple[str, str]], marks: Sequence[Mark], scene: Scene, table: str
+    counts: Counter[str], rows: Sequence[tuple[str, str]], marks: Sequence[Mark], scene: TimeAxis, table: str
 ) -> str:
     """Return marks on the time axis, how often each reason was given, and a table of all reasons."""
     often = ", ".join(f"{reason} {count}" for reason, count in counts.most_common())

@@ -12,18 +12,18 @@ from weft.twin.need import answerable, demand, most_tokens, replicas_needed, spl
 from weft.twin.oracle import PoolNeed, Terms, bound_hours, oracle_hours, work_hours
 from weft.twin.oracle_search import Run, cheapest_run
 from weft.twin.parts import Parts
-from weft.twin.policies import Change, ScheduleOptions
+from weft.twin.policies import ScheduledChange, ScheduleOptions
 from weft.twin.simulation import simulate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from weft.cli.simulating import Case
+    from weft.cli.simulating import SimulationCase
     from weft.domain.shape import Plan
     from weft.domain.spec import PoolSpec
     from weft.domain.workload import Slo
     from weft.twin.oracle import Column, OracleHours, Steps
-    from weft.twin.outcome import Outcome
+    from weft.twin.outcome import SimulationOutcome
     from weft.twin.speed import EngineSpeed
     from weft.twin.trace import Trace
 
@@ -37,7 +37,7 @@ _SLIGHTLY = 1.0 + 1e-9  # stretches the bins, so that the last request falls int
 _USUAL_ATTAINMENT = 0.99  # used where no target is declared
 
 
-def oracle_gpu_hours(case: Case) -> float | None:
+def oracle_gpu_hours(case: SimulationCase) -> float | None:
     """Return GPU-hours after the warm-up below which no counts serve enough requests within the SLO.
 
     Nothing is lost there to queues or to steps that are not full, so no policy reaches it. None where all requests come
@@ -53,7 +53,7 @@ def oracle_gpu_hours(case: Case) -> float | None:
     return bound(*_hindsight(case, trace, bin_seconds, _attainment(case.slo), interrupted=False)) / _SLIGHTLY
 
 
-def oracle_outcome(case: Case, progress: Progress, attainment: float | None = None) -> Outcome:
+def oracle_outcome(case: SimulationCase, progress: Progress, attainment: float | None = None) -> SimulationOutcome:
     """Simulate counts chosen in hindsight: the cheapest of those tried that meet the SLO, if any does.
 
     The fraction `attainment` of requests has to meet it; where it is None, that of the declared percentile, and every
@@ -67,7 +67,7 @@ def oracle_outcome(case: Case, progress: Progress, attainment: float | None = No
         starts = (1.0 + late) * terms.start_up_seconds
         return oracle_hours(pools, requests, replace(terms, start_up_seconds=starts), slack)
 
-    def simulated(steps: Steps) -> Run[Outcome]:
+    def simulated(steps: Steps) -> Run[SimulationOutcome]:
         outcome = _simulated(case, steps, progress)
         enough = not outcome.attainment < wanted and (attainment is not None or Figures.of(outcome).meets)
         return Run(outcome, outcome.gpu_hours, outcome.attainment, enough)
@@ -75,7 +75,7 @@ def oracle_outcome(case: Case, progress: Progress, attainment: float | None = No
     return cheapest_run(planned, simulated).outcome
 
 
-def no_dearer(outcomes: tuple[Outcome, ...]) -> tuple[Outcome, ...]:
+def no_dearer(outcomes: tuple[SimulationOutcome, ...]) -> tuple[SimulationOutcome, ...]:
     """Give the oracle the cheapest run of all that meet the SLO: full knowledge can do as any policy does."""
     meeting = [outcome for outcome in outcomes if Figures.of(outcome).meets]
     best = min(meeting, key=lambda each: (each.gpu_hours, each.policy != ORACLE), default=None)
@@ -84,15 +84,15 @@ def no_dearer(outcomes: tuple[Outcome, ...]) -> tuple[Outcome, ...]:
     return tuple(replace(best, policy=ORACLE) if each.policy == ORACLE else each for each in outcomes)
 
 
-def does_as(outcomes: tuple[Outcome, ...]) -> str | None:
+def does_as(outcomes: tuple[SimulationOutcome, ...]) -> str | None:
     """Return the policy whose run the oracle shares; None without one."""
     own = [outcome for outcome in outcomes if outcome.policy == ORACLE]
     same = [each.policy for each in outcomes if own and each.answers is own[0].answers and each.policy != ORACLE]
     return same[0] if same else None
 
 
-def _simulated(case: Case, steps: Steps, progress: Progress) -> Outcome:
-    changes = tuple(Change(at, tuple(counts.items())) for at, counts in steps)
+def _simulated(case: SimulationCase, steps: Steps, progress: Progress) -> SimulationOutcome:
+    changes = tuple(ScheduledChange(at, tuple(counts.items())) for at, counts in steps)
     outcome = simulate(case.setting, ScheduleOptions(changes).policy(), progress)
     return replace(outcome, policy=ORACLE)
 
@@ -103,14 +103,14 @@ def _usual_bins(seconds: float) -> int:
 
 
 def _hindsight(
-    case: Case, trace: Trace, bin_seconds: float, attainment: float, *, interrupted: bool
+    case: SimulationCase, trace: Trace, bin_seconds: float, attainment: float, *, interrupted: bool
 ) -> tuple[list[PoolNeed], Column, Terms]:
     """Return what pools need and how many requests arrive, in bins of one length, with the terms of the oracle."""
     terms = Terms(bin_seconds, case.setting.longest_start.engine_seconds, attainment=attainment)
     return needs(case, trace, bin_seconds, interrupted=interrupted), demand(trace, bin_seconds).requests, terms
 
 
-def needs(case: Case, trace: Trace, bin_seconds: float, *, interrupted: bool) -> list[PoolNeed]:
+def needs(case: SimulationCase, trace: Trace, bin_seconds: float, *, interrupted: bool) -> list[PoolNeed]:
     """Return what each pool needs in each bin, by its true engines; `interrupted` as in `weft.twin.need.Batching`."""
     speeds = _speeds(case)
     placed = {pool.key.name: len(decision.status.assignments) for pool, decision in case.planned.pools}
@@ -125,20 +125,20 @@ def needs(case: Case, trace: Trace, bin_seconds: float, *, interrupted: bool) ->
     ]
 
 
-def refused(case: Case) -> tuple[int, int]:
+def refused(case: SimulationCase) -> tuple[int, int]:
     """Return how many requests after the warm-up are too long for a replica, and the most tokens that one takes."""
     speeds = _speeds(case)
     counted = case.trace.part(case.setting.warm_up, math.inf)
     return int(too_long(counted, speeds).sum()), int(min(map(most_tokens, speeds)))
 
 
-def _known(case: Case) -> list[tuple[str, PoolSpec, Plan]]:
+def _known(case: SimulationCase) -> list[tuple[str, PoolSpec, Plan]]:
     """Return the planned pools in the order in which a request goes through them."""
     pools = [(pool, decision.status.plan) for pool, decision in case.planned.pools]
     return [(pool.key.name, pool.spec, plan) for pool, plan in pools if pool.spec is not None and plan is not None]
 
 
-def _speeds(case: Case) -> list[EngineSpeed]:
+def _speeds(case: SimulationCase) -> list[EngineSpeed]:
     """Return the true speeds of the pools' engines."""
     catalog, truth = case.setting.catalog, case.setting.truth
     parts = Parts(case.setting.nodes, catalog)

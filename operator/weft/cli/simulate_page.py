@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from weft.cli.simulate_report import Report
     from weft.domain.reasons import Explanation
-    from weft.twin.outcome import Outcome, Shortage, Told
+    from weft.twin.outcome import DecisionEvent, Shortage, SimulationOutcome
 
 Json = dict[str, Any]
 _MOST_TOLD = 12  # shortages on a terminal; the JSON has all
@@ -32,7 +32,7 @@ def as_data(report: Report) -> Json | list[Json]:
     return found[0] if report.alone else found
 
 
-def data_of(report: Report, outcome: Outcome) -> Json:
+def data_of(report: Report, outcome: SimulationOutcome) -> Json:
     """Return the data of one policy, where unknown values are still NaN."""
     figures = Figures.of(outcome)
     return {
@@ -72,7 +72,7 @@ def _targets(targets: tuple[tuple[int, float], ...]) -> Json:
     return {f"p{percentile}": target for percentile, target in targets}
 
 
-def _reason(told: Told) -> Json:
+def _reason(told: DecisionEvent) -> Json:
     return {"at_seconds": told.at, "pool": told.pool, **_explained(told.explanation)}
 
 
@@ -93,7 +93,7 @@ def _percentiles(values: tuple[float, ...]) -> Json:
     return {f"p{percentile}": value for percentile, value in zip(PERCENTS, values, strict=True)}
 
 
-def _pools(outcome: Outcome) -> Iterator[Json]:
+def _pools(outcome: SimulationOutcome) -> Iterator[Json]:
     for place, pool in enumerate(outcome.pools):
         samples = [moment.pools[place] for moment in outcome.timeline]
         yield {

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from weft.cli.simulate_charts import Chart, Line, Mark
+from weft.cli.simulate_charts import Chart, ChartLine, Mark
 from weft.cli.simulate_report import DRAWN, everything_said
 from weft.cli.simulate_series import clock, edges_of, latency, percentiles_by_bin, rates
 from weft.domain.figures import seconds
@@ -17,10 +17,10 @@ from weft.domain.workload import Role
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from weft.cli.simulate_charts import Scene
+    from weft.cli.simulate_charts import TimeAxis
     from weft.cli.simulate_report import Report
     from weft.cli.simulate_series import Values
-    from weft.twin.outcome import Outcome
+    from weft.twin.outcome import SimulationOutcome
 
 MOST_BINS, FINE_BINS = 100, 240  # most bins of latencies, each of which needs requests, and of rates
 _VISIBLE = 0.02  # fraction of the highest rate below which a line needs no name
@@ -71,7 +71,7 @@ def look_of(policy: str) -> str:
     return f"p{_KNOWN.index(policy)}" if policy in _KNOWN else "p6"
 
 
-def panels(report: Report, scene: Scene) -> Iterator[Panel]:
+def panels(report: Report, scene: TimeAxis) -> Iterator[Panel]:
     """Yield the panels of a page, from requests to GPUs."""
     yield _traffic(report, scene)
     for kind, title in (("ttft", "Time to first token"), ("tpot", "Time per output token")):
@@ -83,21 +83,21 @@ def panels(report: Report, scene: Scene) -> Iterator[Panel]:
     yield _gpus(report)
 
 
-def _traffic(report: Report, scene: Scene) -> Panel:
+def _traffic(report: Report, scene: TimeAxis) -> Panel:
     edges = edges_of(scene.seconds, FINE_BINS)
     rate = rates(report.first.came, edges)
-    lines = [Line(edges, rate, "ink area"), Line(edges, rate, "ink thin", told="arrived")]
+    lines = [ChartLine(edges, rate, "ink area"), ChartLine(edges, rate, "ink thin", told="arrived")]
     for outcome in report.outcomes:
         lost = rates(outcome.answers.arrived[~outcome.answers.completed], edges)
         if lost.any():
             told = "failed" if report.alone else f"{outcome.policy} failed"
             name = told if lost.max() > _VISIBLE * rate.max() else ""
             look = "bad" if report.alone else f"{look_of(outcome.policy)} dashed"
-            lines.append(Line(edges, lost, look, name, told=told))
+            lines.append(ChartLine(edges, lost, look, name, told=told))
     return Panel("Requests", "per second", (("", Chart(tuple(lines), 96.0, first=True)),))
 
 
-def _latency(report: Report, scene: Scene, kind: str, title: str) -> Panel:
+def _latency(report: Report, scene: TimeAxis, kind: str, title: str) -> Panel:
     """Draw three percentiles of one policy, or of several policies the highest one in the SLO."""
     edges = edges_of(scene.seconds, MOST_BINS)
     targets: tuple[tuple[int, float], ...] = getattr(report.first.slo, kind)
@@ -109,7 +109,7 @@ def _latency(report: Report, scene: Scene, kind: str, title: str) -> Panel:
         for percentile, row in zip(percents, values, strict=True):
             name = f"p{percentile}" if report.alone else outcome.policy
             shade = {50: " weak", 95: " middle"}.get(percentile, "") if report.alone else ""
-            lines.append(Line(edges, row, f"{look_of(outcome.policy)}{shade}", name, told=name))
+            lines.append(ChartLine(edges, row, f"{look_of(outcome.policy)}{shade}", name, told=name))
     against = tuple((target, f"SLO p{percentile}") for percentile, target in targets)
     unit = f"by arrival, {seconds(float(edges[1]))} each"
     if not report.alone:
@@ -128,9 +128,9 @@ def _replicas(report: Report, place: int) -> Panel:
     for outcome in report.outcomes:
         look = look_of(outcome.policy)
         lines = (
-            Line(*_series(outcome, place, "paid"), f"{look} area", told="paid", steps=True),
-            Line(*_series(outcome, place, "ready"), look, told="ready", steps=True),
-            Line(*_series(outcome, place, "desired"), "ink dashed", told="wanted", steps=True),
+            ChartLine(*_series(outcome, place, "paid"), f"{look} area", told="paid", steps=True),
+            ChartLine(*_series(outcome, place, "ready"), look, told="ready", steps=True),
+            ChartLine(*_series(outcome, place, "desired"), "ink dashed", told="wanted", steps=True),
         )
         name = "" if report.alone else outcome.policy
         last = outcome is report.outcomes[-1]
@@ -142,7 +142,7 @@ def _replicas(report: Report, place: int) -> Panel:
     return Panel(title, each, tuple(charts), keys)
 
 
-def _series(outcome: Outcome, place: int, what: str) -> tuple[Values, Values]:
+def _series(outcome: SimulationOutcome, place: int, what: str) -> tuple[Values, Values]:
     times = np.array([moment.at for moment in outcome.timeline], dtype=np.float64)
     values = np.array([getattr(moment.pools[place], what) for moment in outcome.timeline], dtype=np.float64)
     return times, values
@@ -159,7 +159,7 @@ def _ratio(report: Report) -> Iterator[Panel]:
         decode = _series(outcome, roles.index(Role.Decode), "ready")[1]
         ratio = np.divide(prefill, decode, out=np.full_like(prefill, np.nan), where=decode > 0)
         name = "" if report.alone else outcome.policy
-        lines.append(Line(times, ratio, look_of(outcome.policy), name, told=name or "ratio", steps=True))
+        lines.append(ChartLine(times, ratio, look_of(outcome.policy), name, told=name or "ratio", steps=True))
     yield Panel("Prefill to decode", "ready replicas of prefill for one of decode", (("", Chart(tuple(lines), 80.0)),))
 
 
@@ -171,9 +171,9 @@ def _gpus(report: Report) -> Panel:
         held = np.array([moment.gpus for moment in outcome.timeline], dtype=np.float64)
         look = look_of(outcome.policy)
         if report.alone:
-            lines.append(Line(times, held, f"{look} area", steps=True))
+            lines.append(ChartLine(times, held, f"{look} area", steps=True))
         name = "" if report.alone else outcome.policy
-        lines.append(Line(times, held, look, name, told=name or "held", steps=True))
+        lines.append(ChartLine(times, held, look, name, told=name or "held", steps=True))
     return Panel("GPUs", "held by replicas that start, serve or drain", (("", Chart(tuple(lines), 110.0, whole=True)),))
 
 

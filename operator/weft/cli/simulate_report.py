@@ -15,7 +15,7 @@ from weft.domain.figures import digits, seconds
 if TYPE_CHECKING:
     from weft.domain.reasons import Reason
     from weft.domain.workload import Slo
-    from weft.twin.outcome import Outcome
+    from weft.twin.outcome import SimulationOutcome
 
 PERCENTS = (50, 90, 95, 99)
 USUAL = 95  # the percentile of most SLOs, shown where a table has room for one
@@ -31,7 +31,7 @@ class Said(NamedTuple):
     words: str
 
 
-def everything_said(outcome: Outcome) -> list[Said]:
+def everything_said(outcome: SimulationOutcome) -> list[Said]:
     """Return all decisions and shortages of an outcome, by time."""
     said = [Said(each.at, each.pool, each.explanation.reason, each.explanation.message) for each in outcome.told]
     said += [
@@ -55,7 +55,7 @@ class Report:
     trace: str
     seconds: float
     seed: int
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[SimulationOutcome, ...]
     faults: tuple[tuple[float, str], ...] = ()
     oracle_gpu_hours: float | None = None
     too_long: int = 0
@@ -64,7 +64,7 @@ class Report:
     start_up_seconds: float = 0.0
 
     @property
-    def first(self) -> Outcome:
+    def first(self) -> SimulationOutcome:
         return self.outcomes[0]
 
     @property
@@ -91,7 +91,7 @@ class Figures:
     unfinished: int = 0
 
     @classmethod
-    def of(cls, outcome: Outcome) -> Figures:
+    def of(cls, outcome: SimulationOutcome) -> Figures:
         counted = outcome.counted
         completed = counted.completed
         return cls(
@@ -118,7 +118,7 @@ class Figures:
         return self.tpot[PERCENTS.index(percent)]
 
 
-def _meets(outcome: Outcome) -> bool:
+def _meets(outcome: SimulationOutcome) -> bool:
     """Whether every target holds; an answer of one token meets any TPOT target. Without targets no request may fail."""
     counted = outcome.counted
     if not (outcome.slo.ttft or outcome.slo.tpot):
@@ -156,7 +156,7 @@ def time(value: float) -> str:
     return seconds(value) if math.isfinite(value) else "-"
 
 
-def times_least(report: Report, outcome: Outcome) -> str:
+def times_least(report: Report, outcome: SimulationOutcome) -> str:
     """Format GPU-hours as a multiple of the least that meets the SLO, such as `1.8`; `-` where it is unknown."""
     oracle = report.oracle_gpu_hours
     return digits(outcome.gpu_hours / oracle) if oracle else "-"

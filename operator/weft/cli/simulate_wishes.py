@@ -27,7 +27,7 @@ class Clients:
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class SimulationWishes:
     """Options as they were typed. `pool` is a name, or KIND/NAME; `start_up` is in seconds, None for the planned time.
 
     `trace` has one entry for each resource, with its name where there are several. Without any, the last `hours` are

@@ -23,21 +23,21 @@ from weft.twin.trace_files import read_trace
 
 if TYPE_CHECKING:
     from weft.catalog import Catalog
-    from weft.cli.simulate_wishes import Wishes
-    from weft.cli.simulated_resources import Chosen
+    from weft.cli.simulate_wishes import SimulationWishes
+    from weft.cli.simulated_resources import TracedResource
     from weft.engines import EngineSeries
 
 Json = dict[str, Any]
 
 
-def seed_of(chosen: Chosen, wishes: Wishes, *, alone: bool) -> int:
+def seed_of(chosen: TracedResource, wishes: SimulationWishes, *, alone: bool) -> int:
     """Return the seed of a resource's requests, one each, so that requests of several resources do not coincide."""
     if alone:
         return wishes.seed
     return int.from_bytes(hashlib.sha256(f"{wishes.seed}/{chosen.resource.full}".encode()).digest()[:8])
 
 
-def requests_of(chosen: Chosen, wishes: Wishes, catalog: Catalog, seed: int) -> tuple[str, Trace]:
+def requests_of(chosen: TracedResource, wishes: SimulationWishes, catalog: Catalog, seed: int) -> tuple[str, Trace]:
     """Return the source of a resource's requests in words, and the requests.
 
     Without a trace they are those that a Prometheus counted. Raises `CommandFailure` where they cannot be read.
@@ -52,7 +52,7 @@ def requests_of(chosen: Chosen, wishes: Wishes, catalog: Catalog, seed: int) -> 
     return words, trace if wishes.scale == 1.0 else _scaled(trace, wishes.scale, seed)
 
 
-def _recorded(body: Json, wishes: Wishes, catalog: Catalog) -> Recorded:
+def _recorded(body: Json, wishes: SimulationWishes, catalog: Catalog) -> Recorded:
     """Return where requests were counted; for a split its decode engines count them, as each request ends there."""
     name, namespace = body["metadata"]["name"], body["metadata"]["namespace"]
     pool = f"{name}-decode" if body["kind"] == "PDSplit" else name

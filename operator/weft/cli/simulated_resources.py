@@ -37,7 +37,7 @@ class Named:
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class TracedResource:
     """A resource with a unique title, and its trace as it was typed; None: from Prometheus."""
 
     title: str
@@ -47,7 +47,7 @@ class Chosen:
 
 def chosen_resources(
     documents: list[Json], default_namespace: str, pool: str | None, traces: Sequence[str] | None
-) -> list[Chosen]:
+) -> list[TracedResource]:
     """Return the resources to simulate, all or the one that `pool` names, each with its trace; in their order.
 
     Without `traces` all requests come from Prometheus. Raises `CommandFailure` for unknown or ambiguous names, and for
@@ -57,13 +57,13 @@ def chosen_resources(
     if pool is not None:
         found = [the_one(found, pool, f"--pool {pool!r:.80}")]
     if traces is None:
-        return [Chosen(_title(each, found), each, None) for each in found]
+        return [TracedResource(_title(each, found), each, None) for each in found]
     given = _given(found, traces)
     lacking = next((each for each in found if each.full not in given), None)
     if lacking is not None:
         title, name = _title(lacking, found), _shortest(lacking, found)
         raise CommandFailure(f"{title} has no trace: add --trace {name}=TRACE, or {name}={NO_REQUESTS} to ask nothing")
-    return [Chosen(_title(each, found), each, given[each.full]) for each in found]
+    return [TracedResource(_title(each, found), each, given[each.full]) for each in found]
 
 
 def the_one(found: Sequence[Named], name: str, option: str) -> Named:

@@ -19,7 +19,7 @@ from weft.domain.units import parse_duration_seconds
 from weft.domain.workload import Slo
 from weft.twin.scrapes import ScrapeOptions
 from weft.twin.serving import Stream
-from weft.twin.simulation import Setting, slo_of
+from weft.twin.simulation import SimulationSetting, slo_of
 from weft.twin.start_up import Fault, FaultKind, StartPhases
 from weft.twin.trace import Trace
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from weft.catalog import Catalog
     from weft.cli.planning import PlannedResource
-    from weft.cli.simulate_wishes import Wishes
-    from weft.cli.simulated_resources import Chosen
+    from weft.cli.simulate_wishes import SimulationWishes
+    from weft.cli.simulated_resources import TracedResource
     from weft.cli.world import World
 
 Json = dict[str, Any]
@@ -37,7 +37,7 @@ _NAMED = 3  # most nodes that a message lists
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Case:
+class SimulationCase:
     """A simulated resource, by kind and name, with the setting and with what would be planned before any traffic.
 
     `words` say where its requests are from; `place` is the index of its stream in the setting.
@@ -45,7 +45,7 @@ class Case:
 
     resource: str
     words: str
-    setting: Setting
+    setting: SimulationSetting
     planned: PlannedResource
     place: int = 0
 
@@ -71,7 +71,9 @@ class _Draft:
     planned: PlannedResource
 
 
-def cases_of(wishes: Wishes, documents: list[Json], world: World, catalog: Catalog) -> tuple[Case, ...]:
+def cases_of(
+    wishes: SimulationWishes, documents: list[Json], world: World, catalog: Catalog
+) -> tuple[SimulationCase, ...]:
     """Return a case for each resource, all with one setting; in the order of the documents.
 
     Raises `CommandFailure` for what cannot be simulated.
@@ -87,10 +89,12 @@ def cases_of(wishes: Wishes, documents: list[Json], world: World, catalog: Catal
         drafts.append(_Draft(each.title, body, words, trace, planned))
     _refuse_without_requests(drafts, wishes)
     setting = _setting(wishes, drafts, documents, world, catalog)
-    return tuple(Case(each.title, each.words, setting, each.planned, place) for place, each in enumerate(drafts))
+    return tuple(
+        SimulationCase(each.title, each.words, setting, each.planned, place) for place, each in enumerate(drafts)
+    )
 
 
-def _refuse_without_requests(drafts: Sequence[_Draft], wishes: Wishes) -> None:
+def _refuse_without_requests(drafts: Sequence[_Draft], wishes: SimulationWishes) -> None:
     """Raise unless some resource gets requests, and some of them after the warm-up."""
     if not any(len(each.trace) for each in drafts):
         less = f" or a larger --scale than {wishes.scale:g}" if wishes.scale < 1.0 else ""
@@ -107,8 +111,8 @@ def _end(drafts: Sequence[_Draft]) -> float:
 
 
 def _setting(
-    wishes: Wishes, drafts: Sequence[_Draft], documents: list[Json], world: World, catalog: Catalog
-) -> Setting:
+    wishes: SimulationWishes, drafts: Sequence[_Draft], documents: list[Json], world: World, catalog: Catalog
+) -> SimulationSetting:
     """Put all resources on one cluster, sorted by name: their order in the files does not matter."""
     beside = of_kind(documents, "ConfigMap")
     pools, splits = records_of([*(each.body for each in drafts), *beside], world)
@@ -117,7 +121,7 @@ def _setting(
         refuse_unknown_classes(pools, splits, classes)
     near = only_what_may_be_used(world, [each.planned for each in drafts], catalog)
     end = _end(drafts)
-    return Setting(
+    return SimulationSetting(
         pools=tuple(sorted(pools, key=lambda pool: (pool.key.namespace, pool.key.name))),
         splits=tuple(sorted(splits, key=lambda split: (split.key.namespace, split.key.name))),
         nodes=near.nodes,
@@ -145,7 +149,7 @@ def _expected(drafts: Sequence[_Draft]) -> Iterator[tuple[tuple[str, str], Start
             yield (pool.key.namespace, pool.key.name), StartPhases().expected(told.image, told.weights, told.engine)
 
 
-def _as_they_might_be(chosen: Sequence[Chosen], wishes: Wishes) -> list[Json]:
+def _as_they_might_be(chosen: Sequence[TracedResource], wishes: SimulationWishes) -> list[Json]:
     """Return the resources with the changes of `--what-if` to each of them, or to all."""
     asked = [(*what_if.addressed(typed), typed) for typed in wishes.what_if]
     resources = [each.resource for each in chosen]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from weft.decide.planning import Facts, shape_request
+from weft.decide.facts import Facts, shape_request
 from weft.decide.support import refuse_a_front_of_pairs
 from weft.domain.errors import WeftError
 from weft.domain.reasons import Reason

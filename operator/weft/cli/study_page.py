@@ -85,13 +85,13 @@ def _within_reach(study: Study) -> str:
     """Say which targets the closest shape would meet, by its latencies at its rate with the error bar."""
     found, slo = study.plan.prediction, study.request.spec.slo
     told = [
-        f"{name} p{percentile}={_reached(getattr(latency, f'p{percentile}') * doubt)} instead of {_reached(target)}"
-        for name, targets, latency, doubt in (
+        f"{name} p{percentile}={_reached(getattr(latency, f'p{percentile}') * error_bar)} instead of {_reached(target)}"
+        for name, targets, latency, error_bar in (
             ("TTFT", slo.ttft, found.ttft, found.ttft_doubt),
             ("TPOT", slo.tpot, found.tpot, found.tpot_doubt),
         )
         for percentile, target in targets
-        if latency.mean > 0 and getattr(latency, f"p{percentile}") * doubt > target
+        if latency.mean > 0 and getattr(latency, f"p{percentile}") * error_bar > target
     ]
     return f"it would be met with {', '.join(told)}" if told else "no target stands in the way, only room for sequences"
 

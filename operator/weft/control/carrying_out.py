@@ -68,7 +68,7 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class FailedPass:
     """The first error of a pass, and what is held back since it or an earlier pass."""
 
     error: WeftError
@@ -83,7 +83,7 @@ class Carrier:
     writing: Executor
     largest: int
 
-    def carry_out(self, actions: Iterable[Action], known: Refusal | None = None) -> Refusal | None:
+    def carry_out(self, actions: Iterable[Action], known: FailedPass | None = None) -> FailedPass | None:
         """Carry out the actions and return the first refusal, None without one.
 
         A refused pod, or a refused object that its replica needs, ends the creation of pods and nothing else; a `Retry`
@@ -103,9 +103,9 @@ class Carrier:
                 held = held.after(action, error)
                 chosen |= _stays_chosen(action) if isinstance(error, Unanswered) else set()
                 if ends_the_pass(error):
-                    return Refusal(first or error if isinstance(error, Retry) else error, held)
+                    return FailedPass(first or error if isinstance(error, Retry) else error, held)
                 first = first or error
-        return None if first is None else Refusal(first, held)
+        return None if first is None else FailedPass(first, held)
 
     def _errors(self, wave: tuple[Action, ...]) -> list[tuple[Action, WeftError]]:
         """What was refused of a wave, in its order, after all requests sent were answered; the rest stays undone."""

@@ -18,7 +18,7 @@ from weft.domain.reasons import Reason
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from weft.control.carrying_out import Refusal
+    from weft.control.carrying_out import FailedPass
     from weft.control.context import Context
     from weft.control.converging import Converged
     from weft.control.view import View
@@ -42,7 +42,7 @@ class ConvergeLoop:
         self._queue = WorkQueue()
         self._view = view
         self._converger = Converger(context)
-        self._refusals: dict[str, Refusal] = {}
+        self._refusals: dict[str, FailedPass] = {}
         self._unanswered: dict[str, float] = {}  # by UID, since when each pass got no answer, in the loop's time
         self._loop = asyncio.get_running_loop()
         self._stirred = False
@@ -106,14 +106,14 @@ class ConvergeLoop:
         alone = last is None or isinstance(last.error, Unanswered)
         return alone and now - self._unanswered.get(uid, now) < QUIET_SECONDS
 
-    def _note_unanswered(self, uid: str, refused: Refusal | None) -> None:
+    def _note_unanswered(self, uid: str, refused: FailedPass | None) -> None:
         """Note since when requests are unanswered; a pass that ended with a `Retry` tells nothing about it."""
         if refused is not None and refused.held.hears_nothing:
             self._unanswered.setdefault(uid, self._loop.time())
         elif refused is None or not isinstance(refused.error, Retry):
             self._unanswered.pop(uid, None)
 
-    def _settle(self, uid: str, done: Converged, known: Refusal | None) -> None:
+    def _settle(self, uid: str, done: Converged, known: FailedPass | None) -> None:
         """Schedule the next pass of this resource by the result of this one."""
         if done.refused is not None and done.refused.error.reason is Reason.StatusConflict:
             self._queue.release(uid)
@@ -126,7 +126,7 @@ class ConvergeLoop:
             self._refusals.pop(uid, None)
             self._queue.done(uid, done.again_seconds)
 
-    def _fail(self, uid: str, generation: int, refused: Refusal) -> None:
+    def _fail(self, uid: str, generation: int, refused: FailedPass) -> None:
         problem = refused.error
         self._context.telemetry.failures.labels("converge", problem.reason.value).inc()
         self._refusals.pop(uid, None)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from weft.apply import Unanswered
-from weft.control.carrying_out import Carrier, Held, Refusal, everything_goes
+from weft.control.carrying_out import Carrier, FailedPass, Held, everything_goes
 from weft.control.status_writer import StatusWriter
 from weft.converge import Heard, converge_pool, converge_split
 from weft.domain.errors import Retry, WeftError
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class ObjectVersion:
     """The object being converged, and at which version."""
 
     key: ResourceKey
@@ -41,7 +41,7 @@ class Before:
     `patient` is set while an absent webhook or a failing API server has not lasted long enough to be reported.
     """
 
-    known: Refusal | None = None
+    known: FailedPass | None = None
     patient: bool = True
 
 
@@ -50,7 +50,7 @@ class Converged:
     """The result of a pass. A refusal stays in the status until it is resolved; `again_seconds` as in `Convergence`."""
 
     generation: int
-    refused: Refusal | None = None
+    refused: FailedPass | None = None
     again_seconds: float | None = None
 
 
@@ -83,7 +83,7 @@ class Converger:
         told = self._context.collector.engines(pool.key.uid, leaving(pool, pods)) if self._context.observed else None
         heard = Heard(self._context.clock.now(), told)
         done = converge_pool(pool, view.fabric, pods, objects, heard)
-        return self._finish(Subject(pool.key, pool.generation, view.versions[pool.key.uid]), done, before)
+        return self._finish(ObjectVersion(pool.key, pool.generation, view.versions[pool.key.uid]), done, before)
 
     def _split(self, view: View, split: SplitRecord, before: Before) -> Converged:
         if split.deleting:
@@ -92,14 +92,14 @@ class Converger:
         pods = self._told_of(pod for child in children for pod in view.pods.get(child.key.uid, ()))
         objects = view.objects.get(split.key.namespace, ())
         done = converge_split(split, children, objects, pods, self._context.clock.now())
-        return self._finish(Subject(split.key, split.generation, view.versions[split.key.uid]), done, before)
+        return self._finish(ObjectVersion(split.key, split.generation, view.versions[split.key.uid]), done, before)
 
     def _told_of(self, pods: Iterable[PodRecord]) -> tuple[PodRecord, ...]:
         return self._context.downloads.told_of(pods)
 
     def _finish(
         self,
-        subject: Subject,
+        subject: ObjectVersion,
         done: Convergence[PoolProgress] | Convergence[SplitProgress],
         before: Before,
     ) -> Converged:
@@ -111,7 +111,7 @@ class Converger:
         except WeftError as error:
             held = known.held if known is not None else Held()
             held = held.unasked("status", subject.key.kind) if isinstance(error, Unanswered) else held
-            refused = refused or Refusal(error, held)
+            refused = refused or FailedPass(error, held)
         for event in done.events:
             self._context.events.record(subject.key, event)
         problem = worth_telling(refused, before)
@@ -126,7 +126,7 @@ def leaving(pool: PoolRecord, pods: Iterable[PodRecord]) -> set[str]:
     return {pod.name for pod in pods if pod.identity is not None and pod.identity.replica not in assigned}
 
 
-def worth_telling(refused: Refusal | None, before: Before) -> WeftError | None:
+def worth_telling(refused: FailedPass | None, before: Before) -> WeftError | None:
     """The error to report, None if there is none or it may pass in a moment."""
     quiet = refused is None or (before.patient and isinstance(refused.error, Unanswered))
     return None if refused is None or quiet else refused.error

@@ -32,7 +32,7 @@ MODE = "/spec/scaling/mode"
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class SideState:
     """One side of the pair; `pool` is None until its child exists."""
 
     role: Role
@@ -52,7 +52,7 @@ class Side:
 
 
 def converge_children(
-    split: SplitRecord, sides: Sequence[Side], bodies: Sequence[Json], around: ObjectsAround
+    split: SplitRecord, sides: Sequence[SideState], bodies: Sequence[Json], around: ObjectsAround
 ) -> tuple[tuple[Action, ...], tuple[Explanation, ...]]:
     """Actions that make both children as they are rendered, and an event for each that somebody edited."""
     actions: list[Action] = []
@@ -68,17 +68,17 @@ def converge_children(
     return tuple(actions), tuple(events)
 
 
-def follow(sides: Sequence[Side], bodies: Sequence[Json], around: ObjectsAround) -> bool:
+def follow(sides: Sequence[SideState], bodies: Sequence[Json], around: ObjectsAround) -> bool:
     """Whether both children were applied as they are rendered by now, and decided on since."""
     return all(_follows(side, around.at(body), body) for side, body in zip(sides, bodies, strict=True))
 
 
-def _follows(side: Side, record: ObjectRecord | None, body: Json) -> bool:
+def _follows(side: SideState, record: ObjectRecord | None, body: Json) -> bool:
     applied = record is not None and has_this_rendering(record, body)
     return applied and side.pool is not None and side.pool.decided == side.pool.generation
 
 
-def _create(split: SplitRecord, side: Side, body: Json) -> Iterator[Action]:
+def _create(split: SplitRecord, side: SideState, body: Json) -> Iterator[Action]:
     """Create the child; a count that others will own is seeded first: the API server refuses External without one."""
     spec = _spec(split, side.role)
     if spec.scaling.mode is ScalingMode.External:
@@ -86,7 +86,7 @@ def _create(split: SplitRecord, side: Side, body: Json) -> Iterator[Action]:
     yield ApplyObject(body)
 
 
-def _update(split: SplitRecord, side: Side, body: Json, record: ObjectRecord) -> ApplyObject | None:
+def _update(split: SplitRecord, side: SideState, body: Json, record: ObjectRecord) -> ApplyObject | None:
     """The action that puts back what differs and removes what was added to the spec; None where neither is so."""
     first = (*_count_changes_hands(split, side, record), *_additions(body, record))
     if not first and has_all_of(record.body, body):
@@ -94,7 +94,7 @@ def _update(split: SplitRecord, side: Side, body: Json, record: ObjectRecord) ->
     return ApplyObject(body, first=first)
 
 
-def _count_changes_hands(split: SplitRecord, side: Side, record: ObjectRecord) -> tuple[Json, ...]:
+def _count_changes_hands(split: SplitRecord, side: SideState, record: ObjectRecord) -> tuple[Json, ...]:
     """The patch that sets mode and count where the mode changes: in one, as the API server refuses each alone."""
     spec = _spec(split, side.role)
     counted = "replicas" in record.body.get("spec", {}).get("scaling", {})
@@ -119,7 +119,7 @@ def _spec(split: SplitRecord, role: Role) -> PoolSpec:
     return split.spec.prefill if role is Role.Prefill else split.spec.decode
 
 
-def _first_count(spec: PoolSpec, side: Side) -> int:
+def _first_count(spec: PoolSpec, side: SideState) -> int:
     """The replica count to begin with: what runs now, or the minimum; zero would switch an HPA off."""
     running = side.census.desired if side.census is not None else 0
     return min(max(running, spec.scaling.min_replicas, 1), spec.scaling.max_replicas)

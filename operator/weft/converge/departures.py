@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from weft.converge.engine_fronts import EngineFronts
-    from weft.converge.look import Look
+    from weft.converge.observed_pool import ObservedPool
     from weft.converge.replicas import Replica
     from weft.domain.action import Action
     from weft.domain.shape import EngineName
@@ -32,38 +32,38 @@ class Departures:
     have requests left. After `changes_after_seconds` the answer changes by itself; infinite where it does not.
     """
 
-    look: Look
+    observed: ObservedPool
     going: tuple[tuple[Replica, WayToLeave], ...]
     finishing: int
     changes_after_seconds: float
 
     @classmethod
-    def of(cls, look: Look, fronts: EngineFronts | None) -> Departures:
+    def of(cls, observed: ObservedPool, fronts: EngineFronts | None) -> Departures:
         """Departures by replicas, routers and nodes now; none is kept that could not finish before its node goes."""
-        pool, replicas, now = look.pool, look.replicas, look.heard.now
-        kept = kept_for_their_front(pool, replicas, look.pods, now)
-        kept += fronts.kept(pool, replicas, look.pods, now) if fronts is not None else ()
-        ways = _ways_to_leave(look)
-        spare = {each.number: _spare_seconds(look, each, ways[_engine(pool, each)]) for each in kept}
+        pool, replicas, now = observed.pool, observed.replicas, observed.heard.now
+        kept = kept_for_their_front(pool, replicas, observed.pods, now)
+        kept += fronts.kept(pool, replicas, observed.pods, now) if fronts is not None else ()
+        ways = _ways_to_leave(observed)
+        spare = {each.number: _spare_seconds(observed, each, ways[_engine(pool, each)]) for each in kept}
         lasting = {number: seconds for number, seconds in spare.items() if seconds > 0.0}
         going = tuple((each, ways[_engine(pool, each)]) for each in replicas if each.number not in lasting)
-        finishing = [each for each in going if finishes(each[0], look.fabric, each[1])]
-        ends = [ends_in_seconds(replica, look.fabric, way) for replica, way in finishing]
+        finishing = [each for each in going if finishes(each[0], observed.fabric, each[1])]
+        ends = [ends_in_seconds(replica, observed.fabric, way) for replica, way in finishing]
         ends += [stuck_in_seconds(each, now) for each in replicas]
         if lasting:
-            ends += [router_overdue_in_seconds(pool, look.pods, now), *lasting.values()]
-        return cls(look, going, len(finishing), min(ends, default=inf))
+            ends += [router_overdue_in_seconds(pool, observed.pods, now), *lasting.values()]
+        return cls(observed, going, len(finishing), min(ends, default=inf))
 
     def actions(self) -> Iterator[Action]:
         """Actions that take leaving replicas out of their front, and then delete their pods."""
         for replica, way in self.going:
-            yield from retire(replica, self.look.fabric, way)
+            yield from retire(replica, self.observed.fabric, way)
 
 
-def _ways_to_leave(look: Look) -> dict[EngineName | None, WayToLeave]:
+def _ways_to_leave(observed: ObservedPool) -> dict[EngineName | None, WayToLeave]:
     """The way in which replicas leave, by the engine that they run (None where it is not known)."""
-    engines = {_engine(look.pool, replica) for replica in look.replicas}
-    return {engine: WayToLeave.of(look.pool.spec, _heeded(look, engine), look.heard) for engine in engines}
+    engines = {_engine(observed.pool, replica) for replica in observed.replicas}
+    return {engine: WayToLeave.of(observed.pool.spec, _heeded(observed, engine), observed.heard) for engine in engines}
 
 
 def _engine(pool: PoolRecord, replica: Replica) -> EngineName | None:
@@ -71,11 +71,11 @@ def _engine(pool: PoolRecord, replica: Replica) -> EngineName | None:
     return engine_of(replica, release.name) if release is not None else None
 
 
-def _heeded(look: Look, engine: EngineName | None) -> LeavesBy | None:
+def _heeded(observed: ObservedPool, engine: EngineName | None) -> LeavesBy | None:
     """What the front reacts to; None where no front is known that sees a label go, and clients may keep connections."""
-    leaves_by = _leaves_by(look.pool, engine)
-    at_a_gateway = look.pool.router_kind is RouterKind.Gateway
-    heeded = at_a_gateway or any(not pod.ended for pod in routers_before(look.pool, look.pods))
+    leaves_by = _leaves_by(observed.pool, engine)
+    at_a_gateway = observed.pool.router_kind is RouterKind.Gateway
+    heeded = at_a_gateway or any(not pod.ended for pod in routers_before(observed.pool, observed.pods))
     return leaves_by if heeded or leaves_by is LeavesBy.Deletion else None
 
 
@@ -88,6 +88,6 @@ def _leaves_by(pool: PoolRecord, engine: EngineName | None) -> LeavesBy:
     return LeavesBy.Label if engine is None or at_a_gateway else adapter_for(engine).leaves_front_by
 
 
-def _spare_seconds(look: Look, replica: Replica, way: WayToLeave) -> float:
+def _spare_seconds(observed: ObservedPool, replica: Replica, way: WayToLeave) -> float:
     """Seconds for which a replica may be kept and still finish requests before its node goes; 0 if it lost a pod."""
-    return 0.0 if replica.lost_a_pod else ends_in_seconds(replica, look.fabric, way) - way.drain_seconds
+    return 0.0 if replica.lost_a_pod else ends_in_seconds(replica, observed.fabric, way) - way.drain_seconds

@@ -22,7 +22,7 @@ from weft.render import (
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
-    from weft.converge.children import Side
+    from weft.converge.children import SideState
     from weft.converge.objects import ObjectsAround
     from weft.converge.replicas import Replica
     from weft.domain.action import Action
@@ -37,7 +37,7 @@ def compute_domain_for(pool: PoolRecord, assignment: Assignment, around: Objects
     return record if record is not None and record.owner_uid == domain_owner_of(pool, assignment) else None
 
 
-def shared_domains(split: SplitRecord, sides: Sequence[Side], around: ObjectsAround) -> Iterator[Action]:
+def shared_domains(split: SplitRecord, sides: Sequence[SideState], around: ObjectsAround) -> Iterator[Action]:
     """Create the ComputeDomain of each generation whose KV goes over NVLink, and delete it once nothing uses it.
 
     While a replica has pods, a ComputeDomain that is gone is not created again: the pods' claims name the old one, so

@@ -25,7 +25,7 @@ from weft.domain.shape import EngineName
 from weft.domain.spec import RolloutStrategy, RouterKind
 from weft.engines import engine_in, engine_label
 from weft.render import (
-    Front,
+    FrontSpec,
     asks_every_pod,
     chooses_front,
     front_engine,
@@ -61,7 +61,7 @@ class EngineFronts:
 
     current: EngineName
     known: tuple[Generation, ...]
-    wanted: Mapping[EngineName, Front]
+    wanted: Mapping[EngineName, FrontSpec]
     first: str
     is_there: bool
     trouble: Mapping[str, Explanation | None]
@@ -266,9 +266,9 @@ def _front(around: ObjectsAround, of: str = "") -> tuple[str, str, str]:
     return "apps/v1", "Deployment", front_name(around.owner, of)
 
 
-def _plain(pool: PoolRecord, spec: PoolSpec, routers: int = 1) -> Front:
-    return Front((pool.key,), routers, spec.rollout.drain_timeout_seconds, every_pod=asks_every_pod(spec))
+def _plain(pool: PoolRecord, spec: PoolSpec, routers: int = 1) -> FrontSpec:
+    return FrontSpec((pool.key,), routers, spec.rollout.drain_timeout_seconds, every_pod=asks_every_pod(spec))
 
 
-def _render(pool: PoolRecord, spec: PoolSpec, engine: EngineName, front: Front) -> Json:
+def _render(pool: PoolRecord, spec: PoolSpec, engine: EngineName, front: FrontSpec) -> Json:
     return render_front(pool.key, engine, spec.router, front, pool_labels(pool))

@@ -77,14 +77,14 @@ class Phase:
 
 
 @dataclass(frozen=True, slots=True)
-class Starting:
+class StartProgress:
     """What is told of the replicas that start, and after how many seconds that changes by itself (None: never)."""
 
     told: str
     changes_after_seconds: float | None
 
 
-def starting(pool: PoolRecord, replicas: Iterable[Replica], now: float) -> Starting | None:
+def starting(pool: PoolRecord, replicas: Iterable[Replica], now: float) -> StartProgress | None:
     """What is told of starting replicas: the one that began first, and how many more; None where none starts."""
     phases = [phase for replica in replicas if (phase := phase_of(replica, pool)) is not None]
     if not phases:
@@ -92,7 +92,7 @@ def starting(pool: PoolRecord, replicas: Iterable[Replica], now: float) -> Start
     first = min(phases, key=lambda each: (each.since, each.replica))
     more = len(phases) - 1
     others = f", and {more} more {agreeing(more, 'starts', 'start')}" if more else ""
-    return Starting(f"{first.told(now)}{others}", first.changes_after_seconds(now))
+    return StartProgress(f"{first.told(now)}{others}", first.changes_after_seconds(now))
 
 
 def with_phases(

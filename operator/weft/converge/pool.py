@@ -12,7 +12,7 @@ from weft.converge.conditions import pool_conditions
 from weft.converge.departures import Departures
 from weft.converge.domains import delete_left_over
 from weft.converge.engine_fronts import EngineFronts, engine_at_a_gateway, engine_of
-from weft.converge.look import Look
+from weft.converge.observed_pool import ObservedPool
 from weft.converge.phases import with_phases
 from weft.converge.relabelling import Relabelling
 from weft.converge.serving import front_trouble, route_trouble
@@ -66,12 +66,12 @@ def converge_pool(
     may be everyone's; `objects` those of the namespace. A pool that is being deleted is left to garbage collection.
     Words about starting replicas, and which leaving ones are done, depend on `heard`.
     """
-    look = Look.at(pool, fabric, pods, objects, heard)
-    replicas, around = look.replicas, look.around
+    observed = ObservedPool.at(pool, fabric, pods, objects, heard)
+    replicas, around = observed.replicas, observed.around
     if pool.deleting:
         return Convergence((), _progress(pool, Census.of(pool, replicas), None, None))
     fronts = EngineFronts.of(pool, replicas, around)
-    departures, edited = Departures.of(look, fronts), Relabelling.of(replicas, heard.now)
+    departures, edited = Departures.of(observed, fronts), Relabelling.of(replicas, heard.now)
     wanted, front_refused = _or_refusal(lambda: wanted_objects(pool, replicas, fronts))
     created, pods_refused = _or_refusal(lambda: tuple(create_missing(pool, replicas, around)))
     knows_what_is_wanted = front_refused is None and _can_be_read(pool)
@@ -84,18 +84,20 @@ def converge_pool(
         *release_whole(pool, replicas, fabric, around),
         *created,
     )
-    census, phases = _counted(look, fronts, departures)
+    census, phases = _counted(observed, fronts, departures)
     again = _soonest(phases, departures.changes_after_seconds, edited.changes_after_seconds)
     trouble = around.taken(wanted) or _front_trouble(pool, around, fronts)
     progress = _progress(pool, census, front_refused or pods_refused, trouble)
     return Convergence(actions, progress, again_seconds=again)
 
 
-def _counted(look: Look, fronts: EngineFronts | None, departures: Departures) -> tuple[Census, float | None]:
+def _counted(
+    observed: ObservedPool, fronts: EngineFronts | None, departures: Departures
+) -> tuple[Census, float | None]:
     """The census with words on what the pool waits for, and the seconds until these change by themselves, or None."""
-    census = Census.of(look.pool, look.replicas, departures.finishing)
-    waiting = census.waiting or _waiting(look) or (fronts.awaited if fronts is not None else None)
-    return with_phases(replace(census, waiting=waiting), look.pool, look.replicas, look.heard.now)
+    census = Census.of(observed.pool, observed.replicas, departures.finishing)
+    waiting = census.waiting or _waiting(observed) or (fronts.awaited if fronts is not None else None)
+    return with_phases(replace(census, waiting=waiting), observed.pool, observed.replicas, observed.heard.now)
 
 
 def _can_be_read(pool: PoolRecord) -> bool:
@@ -171,10 +173,10 @@ def _front_trouble(pool: PoolRecord, around: ObjectsAround, fronts: EngineFronts
     return fronts.why_not
 
 
-def _waiting(look: Look) -> str | None:
+def _waiting(observed: ObservedPool) -> str | None:
     """Why the ComputeDomain of the first gated replica that has to wait for one is not ready; None where none waits."""
-    gated = (replica for replica in look.replicas if replica.complete and any(pod.gated for pod in replica.pods))
-    reasons = (waits_for_domain(look.pool, replica, look.fabric, look.around) for replica in gated)
+    gated = (replica for replica in observed.replicas if replica.complete and any(pod.gated for pod in replica.pods))
+    reasons = (waits_for_domain(observed.pool, replica, observed.fabric, observed.around) for replica in gated)
     return next((why for why in reasons if why is not None), None)
 
 

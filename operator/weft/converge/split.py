@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from weft.converge.answer import Convergence
 from weft.converge.census import Census
-from weft.converge.children import SIDES, Side, converge_children, follow
+from weft.converge.children import SIDES, SideState, converge_children, follow
 from weft.converge.domains import shared_domains
 from weft.converge.engine_fronts import engine_of
 from weft.converge.generations import pair_of_replica
@@ -23,7 +23,7 @@ from weft.domain.spec import RouterKind
 from weft.domain.status import SplitProgress
 from weft.render import (
     SIDECAR_PORT,
-    Front,
+    FrontSpec,
     asks_every_pod,
     paired_selector,
     render_child_pool,
@@ -83,18 +83,18 @@ def converge_split(
 
 def _side(
     split: SplitRecord, role: Role, children: Iterable[PoolRecord], pods: Sequence[PodRecord], now: float
-) -> tuple[Side, float | None]:
+) -> tuple[SideState, float | None]:
     """One half: the child found by name and owner UID, and its census; and seconds until that changes by itself."""
     name = split.child_name(role)
     pool = next((child for child in children if child.key.name == name and child.split_uid == split.key.uid), None)
     if pool is None:
-        return Side(role, None, None), None
+        return SideState(role, None, None), None
     replicas = replicas_of(pool, pods)
     census, again = with_phases(Census.of(pool, replicas), pool, replicas, now, role.value.lower())
-    return Side(role, pool, census, replicas), again
+    return SideState(role, pool, census, replicas), again
 
 
-def _front(split: SplitRecord, sides: Sequence[Side], routing: Routing, around: ObjectsAround) -> tuple[Json, ...]:
+def _front(split: SplitRecord, sides: Sequence[SideState], routing: Routing, around: ObjectsAround) -> tuple[Json, ...]:
     """Service, budget and routers, once both children have a UID to select by."""
     pools = tuple(side.pool.key for side in sides if side.pool is not None)
     if split.spec is None or split.status.engine is None or split.spec.router.kind is RouterKind.Nothing:
@@ -111,7 +111,7 @@ def _front(split: SplitRecord, sides: Sequence[Side], routing: Routing, around: 
     current = routing.current.pair
     images = {pair: image_of_front(around, pair) if pair != current else "" for pair in routing.routers}
     fronts = [
-        Front(pools, count, drain, pair, every_pod, engine.image, image=images[pair])
+        FrontSpec(pools, count, drain, pair, every_pod, engine.image, image=images[pair])
         for pair, count in routing.routers.items()
     ]
     engines = {pair: _engine(sides, pair, engine.name) if pair != current else engine.name for pair in routing.routers}
@@ -119,7 +119,7 @@ def _front(split: SplitRecord, sides: Sequence[Side], routing: Routing, around: 
     return (service, render_front_budget(split.key, router, tags), *rendered)
 
 
-def _engine(sides: Sequence[Side], pair: str, current: EngineName) -> EngineName:
+def _engine(sides: Sequence[SideState], pair: str, current: EngineName) -> EngineName:
     """The engine that replicas of an earlier pair run: the pair keeps its router where the engine changes."""
     replicas = (replica for side in sides for replica in side.replicas if pair_of_replica(replica) == pair)
     return next((engine_of(replica, current) for replica in replicas), current)
@@ -137,7 +137,7 @@ def _route(split: SplitRecord, routing: Routing, *, every_pod: bool) -> tuple[Js
 
 
 def _front_or_refusal(
-    split: SplitRecord, sides: Sequence[Side], routing: Routing, around: ObjectsAround
+    split: SplitRecord, sides: Sequence[SideState], routing: Routing, around: ObjectsAround
 ) -> tuple[tuple[Json, ...], Explanation | None]:
     try:
         return _front(split, sides, routing, around), None
@@ -147,7 +147,7 @@ def _front_or_refusal(
 
 def _progress(
     split: SplitRecord,
-    sides: Sequence[Side],
+    sides: Sequence[SideState],
     routing: Routing | None,
     reached: int,
     refused: Explanation | None,

@@ -12,12 +12,12 @@ from weft.domain.status import Condition
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from weft.converge.children import Side
+    from weft.converge.children import SideState
     from weft.converge.split_routing import Routing
     from weft.domain.snapshot import SplitRecord
 
 
-def why_no_requests(sides: Sequence[Side], routing: Routing | None) -> Explanation | None:
+def why_no_requests(sides: Sequence[SideState], routing: Routing | None) -> Explanation | None:
     """What keeps requests from the pairs of a split, or pairs from being whole; None where nothing does."""
     return _half(sides) if routing is None else routing.taken or _half(sides) or _no_front(routing)
 
@@ -28,7 +28,7 @@ def _no_front(routing: Routing) -> Explanation | None:
     return None if None in troubles else next(iter(troubles), None)
 
 
-def _half(sides: Sequence[Side]) -> Explanation | None:
+def _half(sides: Sequence[SideState]) -> Explanation | None:
     """The half that is missing while the other answers; None where both or neither answer."""
     missing = [side.role.value for side in sides if side.ready == 0]
     if len(missing) != 1:
@@ -38,7 +38,7 @@ def _half(sides: Sequence[Side]) -> Explanation | None:
 
 def split_conditions(
     split: SplitRecord,
-    sides: Sequence[Side],
+    sides: Sequence[SideState],
     refused: Explanation | None,
     trouble: Explanation | None,
     *,
@@ -64,7 +64,7 @@ def split_conditions(
     return (*found, Condition("Reconciling", "True", moving)) if moving is not None else found
 
 
-def _moving(sides: Sequence[Side], counts: str) -> Explanation | None:
+def _moving(sides: Sequence[SideState], counts: str) -> Explanation | None:
     """What is under way in either half; None where nothing is."""
     censuses = [side.census for side in sides if side.census is not None]
     rolling = any((census.outdated or census.undecided) and not census.paused for census in censuses)

@@ -14,7 +14,7 @@ from weft.render import ENDPOINTS, pair_of, shown_pair
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from weft.converge.children import Side
+    from weft.converge.children import SideState
     from weft.converge.objects import Kind, ObjectsAround
     from weft.domain.reasons import Explanation
     from weft.domain.snapshot import SplitRecord
@@ -35,7 +35,7 @@ class Routing:
     taken: Explanation | None = None
 
     @classmethod
-    def of(cls, split: SplitRecord, sides: Sequence[Side], around: ObjectsAround) -> Routing:
+    def of(cls, split: SplitRecord, sides: Sequence[SideState], around: ObjectsAround) -> Routing:
         """Routing by replicas, fronts and routes as they are; `around` has the objects of the split's namespace."""
         known = generations_of(pair_of(split), [side.replicas for side in sides])
         if split.router_kind is RouterKind.Gateway:
@@ -47,7 +47,7 @@ class Routing:
         return cls(known, fronts_wanted(known, usual, taken_over=serves), trouble)
 
     @classmethod
-    def _at_a_gateway(cls, known: tuple[Generation, ...], sides: Sequence[Side], around: ObjectsAround) -> Routing:
+    def _at_a_gateway(cls, known: tuple[Generation, ...], sides: Sequence[SideState], around: ObjectsAround) -> Routing:
         """Routing with one endpoint picker instead of routers, which is shown one generation."""
         desired = [side.census.desired if side.census is not None else 0 for side in sides]
         endpoints = around.mine(*ENDPOINTS, around.owner.name)

@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from weft.decide.planning import shape_request
+from weft.decide.facts import shape_request
 from weft.domain.errors import Blocked, Invalid
 from weft.shaping import Unpaired, choose, choose_pair
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from weft.decide.planning import Facts, Planned
+    from weft.decide.facts import Facts
+    from weft.decide.planning import Planned
     from weft.domain.shape import Candidate
     from weft.shaping import ShapeRequest
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from weft.decide.conditions import TRUE
 from weft.decide.left_shapes import goes_by_what_it_serves
 from weft.decide.network import network_bound
-from weft.decide.planning import Facts, Planned, plan_pool
+from weft.decide.planning import Planned, plan_pool
 from weft.decide.vanished import vanished_under
 from weft.domain.changed import changed
 from weft.domain.made_often import made_often
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from weft.decide.budgets import Share
+    from weft.decide.facts import Facts
     from weft.decide.order import Unit
     from weft.decide.pairs import Pair
     from weft.decide.survivors import Roll

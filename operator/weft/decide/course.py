@@ -174,7 +174,7 @@ class Course:
 
 @made_often
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class PoolOutcome:
     """A pool's decision, what to remember of it, and when time alone would change it."""
 
     decision: PoolDecision

@@ -14,8 +14,8 @@ from weft.decide.growth import Growth
 from weft.decide.holes import fit, held_by_its_own, just_wanted, place_in_turn, serves
 from weft.decide.order import priority_of
 from weft.decide.pairing import rollout_of
-from weft.decide.planning import Wish
 from weft.decide.rollout import limits_of
+from weft.decide.wished_shapes import WishedShape
 from weft.decide.worth import ROUNDING
 from weft.domain.changed import changed
 from weft.domain.figures import counted
@@ -121,16 +121,18 @@ class Search:
         wishes = [self._wish(turn, shape, gain) for turn, shape in zip(self.running, shapes, strict=True)]
         return self.start.replan(self.running, wishes)
 
-    def _wish(self, turn: Turn, shape: Shape, gain: str) -> Wish:
+    def _wish(self, turn: Turn, shape: Shape, gain: str) -> WishedShape:
         plan, have, wants = turn.planned.plan, len(turn.survivors.replicas), just_wants(turn, self.start.now)
         if shape == plan.shape:
-            return Wish(shape, plan.verdict)
+            return WishedShape(shape, plan.verdict)
         lacks = f"too few places, {have} for the {counted(wants, 'replica')} that were wanted then"
         if is_too_small_at_its_maximum(turn, self.start.now):
             lacks = f"too few replicas, at most {have} for the {wants} that were wanted then"
         elif have >= wants:
             lacks = "too few places for the other half of the split beside it"
-        return Wish(shape, Explanation(Reason.Outgrown, f"for {self.lasted} {plan.shape} had {lacks}; {shape} {gain}"))
+        return WishedShape(
+            shape, Explanation(Reason.Outgrown, f"for {self.lasted} {plan.shape} had {lacks}; {shape} {gain}")
+        )
 
     def _first_of_each_kind(self, turn: Turn, candidates: Iterable[Candidate]) -> dict[str, Shape]:
         """The first shape for each accelerator, even if it is incompatible with what the other half runs now."""

@@ -18,7 +18,7 @@ from weft.scaling import is_carried_along, is_worth_a_write, kept_now, restored
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from weft.decide.course import Outcome
+    from weft.decide.course import PoolOutcome
     from weft.domain.forecast import ForecastState
     from weft.domain.snapshot import Snapshot
     from weft.domain.start_up import StartUp
@@ -29,7 +29,7 @@ MOST_IN_A_PASS = 20
 _REASONS_TO_WRITE = attrgetter(*(each.name for each in fields(PoolStatus) if each.name not in {"observed", "forecast"}))
 
 
-def keep_forecasts(outcomes: Iterable[Outcome], snapshot: Snapshot) -> list[Outcome]:
+def keep_forecasts(outcomes: Iterable[PoolOutcome], snapshot: Snapshot) -> list[PoolOutcome]:
     """The outcomes, with the forecast in those statuses that are to be written."""
     every, waiting = list(outcomes), []
     before = {pool.key.uid: pool.status for pool in snapshot.pools}
@@ -78,7 +78,7 @@ def _with_measured(start_up: StartUp, state: ForecastState) -> StartUp:
     return start_up if same else replace(start_up, measured=measured, phases=phases)
 
 
-def _kept(outcome: Outcome, state: ForecastState, now: float) -> Outcome:
+def _kept(outcome: PoolOutcome, state: ForecastState, now: float) -> PoolOutcome:
     """The outcome with the forecast and the measured start times in its status: both are written together."""
     decision = outcome.decision
     told = decision.status.start_up

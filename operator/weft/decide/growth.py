@@ -11,7 +11,7 @@ from weft.domain.reasons import Explanation, Reason
 from weft.domain.status import Assignment, ComputeDomain
 from weft.engines.host_memory import pod_needs
 from weft.engines.nvlink import over_nvlink
-from weft.placement import ALONE, Hold, Neighbours, Refusal, Slot, cliques_of, compute_domain_of, find_slot
+from weft.placement import ALONE, Hold, Neighbours, PlacementRefusal, Slot, cliques_of, compute_domain_of, find_slot
 from weft.render import shared_by
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def _left_out(first: Growth, growths: Sequence[Growth], free: FreeMap) -> Growth
     with free.supposing():
         suppose_placed(first, found, free)
         beside = place(other, free, ALONE)
-    if not isinstance(beside, Refusal):
+    if not isinstance(beside, PlacementRefusal):
         return None
     other.refusal = beside.explanation
     return other
@@ -153,7 +153,7 @@ def explain_again(growths: Sequence[Growth], free: FreeMap) -> None:
     for growth in growths:
         if growth.lacks_room and growth.waits_for is None and growth.asked is None:
             found = _try(growth, growth.planned.spec.placement, free, ALONE)
-            growth.refusal = found.explanation if isinstance(found, Refusal) else growth.refusal
+            growth.refusal = found.explanation if isinstance(found, PlacementRefusal) else growth.refusal
     for growth in growths:
         if growth.waits_for is not None:
             growth.refusal = _held_back(growth.waits_for)
@@ -178,7 +178,7 @@ def _place_one(growth: Growth, unit: Sequence[Growth], free: FreeMap, now: float
     near = planned.spec.kv.locality != "Any"
     partners = tuple(node for other in unit if near and other is not growth for node in other.nodes)
     found = place(growth, free, Neighbours(growth.nodes, partners))
-    if isinstance(found, Refusal):
+    if isinstance(found, PlacementRefusal):
         growth.refusal = found.explanation
         return
     assignment = assign(growth, found.nodes, free.fabric, now)
@@ -206,7 +206,7 @@ def _paid_together(growth: Growth, unit: Sequence[Growth]) -> list[Planned]:
     return [each.planned for each in unit if each.is_empty]
 
 
-def place(growth: Growth, free: FreeMap, neighbours: Neighbours, *, tells: bool = True) -> Slot | Refusal:
+def place(growth: Growth, free: FreeMap, neighbours: Neighbours, *, tells: bool = True) -> Slot | PlacementRefusal:
     """A slot for one replica: on free GPUs; else on what the pool's leaving pods hold, and for a replacement on spares.
 
     Pods in a place that is still held wait behind their gates until it is free. `tells` is as in `find_slot`.
@@ -217,11 +217,11 @@ def place(growth: Growth, free: FreeMap, neighbours: Neighbours, *, tells: bool 
     placement, is_replacement = growth.planned.spec.placement, len(growth.added) < len(growth.replaced)
     refused = found = _try(growth, placement, free, neighbours, tells=tells)
     for wish in (placement, *([replace(placement, spare_nodes_per_domain=0)] if is_replacement else [])):
-        if isinstance(found, Refusal) and wish is not placement:
+        if isinstance(found, PlacementRefusal) and wish is not placement:
             found = _try(growth, wish, free, neighbours, tells=tells)
-        if isinstance(found, Refusal) and growth.vacated(free):
+        if isinstance(found, PlacementRefusal) and growth.vacated(free):
             found = _try(growth, wish, free, neighbours, growth.vacated(free), tells=tells)
-    return refused if isinstance(found, Refusal) else found
+    return refused if isinstance(found, PlacementRefusal) else found
 
 
 def fits_in_place(planned: Planned, own: Sequence[Hold], free: FreeMap) -> bool:
@@ -237,7 +237,7 @@ def have_room(replicas: int, planned: Planned, own: Sequence[Hold], free: FreeMa
         free.suppose_gone(own)
         for _ in range(replicas):
             slot = _slot_with(NOTHING, planned, placement, free, ALONE)
-            if isinstance(slot, Refusal):
+            if isinstance(slot, PlacementRefusal):
                 return False
             _suppose_taken(slot, planned, free)
     return True
@@ -248,7 +248,7 @@ def lacks_room_for(replicas: int, growth: Growth, free: FreeMap) -> Explanation 
     with free.supposing():
         for _ in range(replicas):
             found = place(growth, free, ALONE)
-            if isinstance(found, Refusal):
+            if isinstance(found, PlacementRefusal):
                 return found.explanation
             suppose_placed(growth, found, free)
     return None
@@ -262,7 +262,7 @@ def _try(  # noqa: PLR0913 - who looks, for what, where and how
     more: Sequence[Hold] = NOTHING,
     *,
     tells: bool = True,
-) -> Slot | Refusal:
+) -> Slot | PlacementRefusal:
     """Look for a slot as if what is kept for the pool were free, and `more` were too.
 
     Spares among that are left alone as far as `placement` says.
@@ -279,7 +279,7 @@ def _slot_with(  # noqa: PLR0913 - as `find_slot` takes it
     neighbours: Neighbours,
     *,
     tells: bool = True,
-) -> Slot | Refusal:
+) -> Slot | PlacementRefusal:
     with free.supposing():
         free.suppose_gone(holds)
         needs = pod_needs(planned.spec, planned.plan.shape)

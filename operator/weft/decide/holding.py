@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from weft.decide import conditions
-from weft.decide.course import Outcome
+from weft.decide.course import PoolOutcome
 from weft.decide.learning import unwatched
 from weft.decide.network import network_bound
 from weft.decide.vanished import again_seconds, remembered_since
@@ -19,28 +19,28 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from weft.decide.counts import Prospect
-    from weft.decide.stage import Stage
+    from weft.decide.pass_state import PassState
     from weft.decide.survivors import Survivors
     from weft.domain.snapshot import PoolObservation
     from weft.domain.status import Condition
 
 
-def hold(prospect: Prospect, stage: Stage) -> Outcome:
+def hold(prospect: Prospect, state: PassState) -> PoolOutcome:
     """The outcome of a pool without a plan: assigned replicas are completed and stay; those that lost their slot go."""
-    pool, seen = prospect.pool, stage.survivors[prospect.pool.key.uid]
+    pool, seen = prospect.pool, state.survivors[prospect.pool.key.uid]
     problem = prospect.problem or Explanation(Reason.HoldNotPlanned, "the other half of the split has no valid plan")
     status = replace(pool.status, assignments=tuple(replica.assignment for replica in seen.replicas))
     if pool.spec is not None:
         desired = counted(pool.status.desired_replicas, "replica")
         held = Explanation(Reason.HoldNotPlanned, f"held at {desired}: {problem.message}")
         status = replace(status, scale=held)
-    checks = tuple(_conditions(prospect, problem, seen, stage.snapshot.observations.get(pool.key.uid)))
+    checks = tuple(_conditions(prospect, problem, seen, state.snapshot.observations.get(pool.key.uid)))
     lost = tuple(loss.explanation for loss in seen.losses)
     decision = PoolDecision(pool.key, pool.generation, status, pool.status.desired_replicas, checks, lost)
-    now = stage.snapshot.now
-    known = remembered_since(pool, stage.snapshot.memory.get(pool.key.uid), prospect.vanished, now)
+    now = state.snapshot.now
+    known = remembered_since(pool, state.snapshot.memory.get(pool.key.uid), prospect.vanished, now)
     remembered = unwatched(changed(known, short=None)) if known is not None else None
-    return Outcome(decision, remembered, again_seconds(prospect.vanished, now))
+    return PoolOutcome(decision, remembered, again_seconds(prospect.vanished, now))
 
 
 def _conditions(

@@ -15,9 +15,9 @@ from weft.decide.at_maximum import MORE, wanted_within_the_hour, would_be_too_sm
 from weft.decide.backoff import failure_of, remaining_seconds
 from weft.decide.growth import NOTHING, Growth, place, suppose_placed
 from weft.decide.left_shapes import comes_back
-from weft.decide.planning import Wish
 from weft.decide.promises import held_by
 from weft.decide.rollout import limits_of
+from weft.decide.wished_shapes import WishedShape
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.scaling_spec import ScalingMode
 from weft.domain.spec import RolloutStrategy
@@ -26,8 +26,8 @@ from weft.placement import ALONE, Slot
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from weft.decide.availability import Availability
     from weft.decide.course import Course, Turn
-    from weft.decide.ground import Ground
     from weft.domain.shape import Candidate
     from weft.placement import FreeMap, Hold
 
@@ -37,7 +37,7 @@ _SERVES = frozenset({Reason.CostsMore, Reason.SimplerWins, Reason.AtMaximum, Rea
 class Replan(Protocol):
     """Plans the same turns in other shapes."""
 
-    def __call__(self, turns: Sequence[Turn], wishes: Sequence[Wish | None]) -> list[Turn] | None:
+    def __call__(self, turns: Sequence[Turn], wishes: Sequence[WishedShape | None]) -> list[Turn] | None:
         """The turns planned and counted anew; the shape of a half without a wish is chosen to go with the other half.
 
         None where a spec, the model or the engine does not allow the wished shapes.
@@ -94,7 +94,7 @@ def _runs_or_rests(course: Course) -> bool:
     return growth.have > 0 or growth.missing < 1 or course.turn.asked is not None
 
 
-def _smaller(turns: Sequence[Turn], free: FreeMap) -> Iterator[tuple[Wish | None, ...]]:
+def _smaller(turns: Sequence[Turn], free: FreeMap) -> Iterator[tuple[WishedShape | None, ...]]:
     """Wishes for other shapes that meet the SLO, best first, for one half at a time.
 
     A half that has a place keeps its shape while the other has none.
@@ -105,24 +105,24 @@ def _smaller(turns: Sequence[Turn], free: FreeMap) -> Iterator[tuple[Wish | None
             continue
         why = _would_be_better(turn)
         for each in filter(serves, turn.planned.plan.alternatives):
-            yield tuple(Wish(each.shape, why) if other is turn else None for other in turns)
+            yield tuple(WishedShape(each.shape, why) if other is turn else None for other in turns)
 
 
-def kept_for_want_of_room(turns: Sequence[Turn], ground: Ground, replan: Replan) -> Sequence[Turn]:
+def kept_for_want_of_room(turns: Sequence[Turn], available: Availability, replan: Replan) -> Sequence[Turn]:
     """The turns in their earlier shapes, if these run or wait to and the planned ones have no place; else as given."""
     if not any(map(_may_run_again, turns)) or _is_handed_over(turns):
         return turns
-    if new_shapes_fit(turns, ground.free, _given_up(turns, ground.free)):
+    if new_shapes_fit(turns, available.free, _given_up(turns, available.free)):
         return turns
     kept = in_shapes_before(turns, replan)
-    return turns if kept is None or not _runs_or_waits(kept, ground.now) else kept
+    return turns if kept is None or not _runs_or_waits(kept, available.now) else kept
 
 
 def in_shapes_before(turns: Sequence[Turn], replan: Replan) -> Sequence[Turn] | None:
     """The turns in the shapes of their statuses; None where a status has none, or a spec no longer allows it."""
     before = [turn.planned.pool.status.plan for turn in turns]
     wishes = [
-        Wish(plan.shape, _why_it_stays(turn) if _changes(turn) else plan.verdict)
+        WishedShape(plan.shape, _why_it_stays(turn) if _changes(turn) else plan.verdict)
         for turn, plan in zip(turns, before, strict=True)
         if plan is not None
     ]

@@ -13,9 +13,9 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from weft.decide import conditions
+from weft.decide.facts import Facts, shape_request
 from weft.decide.network import network_bound
-from weft.decide.planning import Facts, shape_request
-from weft.domain.calibration import Subject
+from weft.domain.calibration import CalibrationSubject
 from weft.domain.errors import Blocked, Invalid
 from weft.domain.made_often import made_often
 from weft.domain.shape import Calibration
@@ -24,7 +24,7 @@ from weft.engines import adapter_for
 from weft.perf import at_engine, at_engine_after_handover
 from weft.render import revision
 from weft.scaling import calibration as calibrating
-from weft.scaling.tails import Expected, followed
+from weft.scaling.tails import ExpectedLatencies, followed
 from weft.scaling.taking_over import in_force, what_is_phased
 from weft.shaping import running_replica
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from weft.domain.snapshot import PoolObservation, PoolRecord, Snapshot
     from weft.domain.spec import PoolSpec
     from weft.domain.workload import Workload
-    from weft.perf import Doubt, ReplicaModel
+    from weft.perf import ErrorBar, ReplicaModel
 
 # Each takes some ten milliseconds, and planning anew with what it taught several times that: a pass that measured a
 # whole fleet would be late for everybody. A pass every two seconds measures sixty pools in a window.
@@ -58,13 +58,15 @@ class Fleet:
     plan: Plan
     revision: str
     replicas: tuple[AssignedReplica, ...]
-    subject: Subject
+    subject: CalibrationSubject
     sound: Standing | None = None
 
-    def look(self, observation: PoolObservation | None, memory: ScaleMemory | None, now: float) -> calibrating.Look:
+    def look(
+        self, observation: PoolObservation | None, memory: ScaleMemory | None, now: float
+    ) -> calibrating.CalibrationInput:
         """The fleet as calibration sees it, without replicas that do worse for a reason the model cannot know."""
         bound = network_bound(self.spec.role, self.spec.slo, observation)
-        return calibrating.Look(
+        return calibrating.CalibrationInput(
             subject=self.subject,
             role=self.spec.role,
             now=now,
@@ -94,7 +96,7 @@ class _Lesson:
 
     pool: PoolRecord
     fleet: Fleet
-    look: calibrating.Look
+    look: calibrating.CalibrationInput
     memory: CalibrationMemory
     workload: Workload
 
@@ -162,7 +164,7 @@ def _lesson(pool: PoolRecord, snapshot: Snapshot, roll: Roll) -> _Lesson | None:
     if pool.spec is None or pool.deleting or plan is None or memory is None or memory.calibration is None:
         return None
     sound = roll.standing(pool) if roll.are_sound(pool) else None
-    subject = Subject.of(pool.spec.model.model_id, plan.engine, plan.shape)
+    subject = CalibrationSubject.of(pool.spec.model.model_id, plan.engine, plan.shape)
     fleet = Fleet(pool.spec, plan, pool.status.revision, roll.replicas(pool), subject, sound)
     look = fleet.look(snapshot.observations.get(pool.key.uid), memory, snapshot.now)
     known = memory.calibration
@@ -178,7 +180,7 @@ def _learnt(lesson: _Lesson, facts: Facts) -> CalibrationMemory:
     running = _what_runs(lesson, facts)
     if running is None:
         return calibrating.interrupted(replace(lesson.memory, last=look.now))
-    replica, doubt = running
+    replica, error_bar = running
     load = calibrating.load_of(look, lesson.workload)
     counts_handover = adapter_for(fleet.plan.engine.name).counts_handover
     counted = at_engine_after_handover if counts_handover else at_engine
@@ -195,11 +197,11 @@ def _learnt(lesson: _Lesson, facts: Facts) -> CalibrationMemory:
     found, seen = percentiles(learnt.factors), look.observation
     if found is None or seen is None or learnt.factors.points == lesson.memory.factors.points:
         return learnt
-    expected = Expected(*found, doubt.ttft, doubt.tpot)
+    expected = ExpectedLatencies(*found, error_bar.ttft, error_bar.tpot)
     return replace(learnt, factors=followed(learnt.factors, seen, look.role, fleet.spec.slo, expected))
 
 
-def _what_runs(lesson: _Lesson, facts: Facts) -> tuple[ReplicaModel, Doubt] | None:
+def _what_runs(lesson: _Lesson, facts: Facts) -> tuple[ReplicaModel, ErrorBar] | None:
     """One replica of the fleet, as the performance model knows it."""
     fleet = lesson.fleet
     if revision(fleet.spec, fleet.plan) != fleet.revision:

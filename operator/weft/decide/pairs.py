@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from weft.decide.facts import Facts, kept_engine, shape_request
 from weft.decide.kept_shapes import left_lately, stays_in_its_shape
-from weft.decide.planning import Facts, allows, kept_engine, plan_as, planned_as, request_as, shape_request
 from weft.decide.racks import no_domain_for
 from weft.decide.support import (
     refuse_a_front_of_pairs,
@@ -14,6 +14,7 @@ from weft.decide.support import (
     refuse_unsupported_front,
     refuse_what_the_engine_cannot,
 )
+from weft.decide.wished_shapes import allows, plan_as, planned_as, request_as
 from weft.domain.errors import Blocked, Invalid
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.remembered import LastAnswers
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from weft.catalog import Catalog
-    from weft.decide.planning import Planned, Wish
+    from weft.decide.planning import Planned
+    from weft.decide.wished_shapes import WishedShape
     from weft.domain.calibration import Calibrated
     from weft.domain.shape import EngineRelease, Plan
     from weft.domain.snapshot import PoolRecord, SplitRecord
@@ -134,7 +136,7 @@ def _paired(
 
 
 def plan_as_wished(
-    split: SplitRecord | None, before: Sequence[Terms], wishes: Sequence[Wish | None], facts: Facts
+    split: SplitRecord | None, before: Sequence[Terms], wishes: Sequence[WishedShape | None], facts: Facts
 ) -> list[Planned] | None:
     """One pool, or both halves of a split, with only the wished shapes left; None where that cannot be."""
     if split is None:
@@ -147,7 +149,7 @@ def plan_as_wished(
 
 
 def _pair_as_wished(
-    split: SplitRecord, before: Sequence[Terms], wishes: Sequence[Wish | None], facts: Facts
+    split: SplitRecord, before: Sequence[Terms], wishes: Sequence[WishedShape | None], facts: Facts
 ) -> list[Planned | None]:
     wished = [(half.spec, wish.shape) for (half, _), wish in zip(before, wishes, strict=True) if wish is not None]
     if split.spec is None or len(before) < len(HALVES) or not all(allows(spec, shape) for spec, shape in wished):

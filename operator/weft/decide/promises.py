@@ -113,7 +113,7 @@ def keep_promise(pool: PoolRecord, replica: AssignedReplica, shape: Shape | None
     unbound = [node for rank, node in enumerate(assignment.nodes) if rank not in bound]
     if not replica.released:
         me = holder_name(pool)  # it was promised what its predecessor still holds
-        taken = {node: free.promised(node, me) - free.leaving(node, me) for node in unbound}
+        taken = {node: free.reserved(node, me) - free.leaving(node, me) for node in unbound}
         lost = slot_lost(assignment, free.fabric, taken)
         lost = lost or domain_lost(assignment, free.fabric, partial(is_of, pool))
         if lost is not None:

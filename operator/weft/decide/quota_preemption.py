@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from weft.decide.accounts import Accounts
+    from weft.decide.availability import Availability
     from weft.decide.course import Course
-    from weft.decide.ground import Ground
     from weft.decide.planning import Planned
     from weft.decide.yielding import Victim
     from weft.domain.cluster import PodRecord
@@ -32,33 +32,33 @@ if TYPE_CHECKING:
 _COUNTED = Explanation(Reason.Preempting, "waits until its quota is counted without the pods that left")
 
 
-def keep_room(peers: Iterable[Sequence[Course]], units: Sequence[Sequence[Course]], ground: Ground) -> None:
+def keep_room(peers: Iterable[Sequence[Course]], units: Sequence[Sequence[Course]], available: Availability) -> None:
     """Keep room in quotas that leaving pods will free for units of one priority that have grown, before lower ones."""
-    since = ground.now - PROMISED_SECONDS
+    since = available.now - PROMISED_SECONDS
     for needed in [found for unit in peers if (found := _unpaid(unit, since))][:LOOKED_AT]:
-        lower = _lower(needed, units, ground.accounts)
-        if _pays(_coming(needed, units, ground.accounts), needed) and any(map(_leaving_names, lower)):
-            _note(needed, ground.now)
-            _wait(needed, lower, ground)
-        elif (seconds := _until_counted([needed], ground.now)) > 0:
+        lower = _lower(needed, units, available.accounts)
+        if _pays(_coming(needed, units, available.accounts), needed) and any(map(_leaving_names, lower)):
+            _note(needed, available.now)
+            _wait(needed, lower, available)
+        elif (seconds := _until_counted([needed], available.now)) > 0:
             needed[0].later = changed(needed[0].later, counted_in_seconds=seconds)
-            _wait(needed, lower, ground)
+            _wait(needed, lower, available)
 
 
-def take_room(units: Sequence[Sequence[Course]], ground: Ground) -> None:
+def take_room(units: Sequence[Sequence[Course]], available: Availability) -> None:
     """Have lower pools give up what pays for the first unit that needs it; units in the order of their priority."""
     for needed in [found for unit in units if (found := _unpaid(unit))][:LOOKED_AT]:
-        coming = _coming(needed, units, ground.accounts)
-        lower = _lower(needed, units, ground.accounts)
+        coming = _coming(needed, units, available.accounts)
+        lower = _lower(needed, units, available.accounts)
         if _pays(coming, needed):
             continue
-        if (seconds := _until_counted(_of_its_namespace(needed[0], units), ground.now)) > 0:
+        if (seconds := _until_counted(_of_its_namespace(needed[0], units), available.now)) > 0:
             needed[0].later = changed(needed[0].later, counted_in_seconds=seconds)
-        elif victims := _victims(needed, lower, coming, ground.free):
+        elif victims := _victims(needed, lower, coming, available.free):
             for victim in victims:
-                drain(victim, needed[0].turn, "room in the quota", ground.free)
-            _note(needed, ground.now)
-            _wait(needed, lower, ground)
+                drain(victim, needed[0].turn, "room in the quota", available.free)
+            _note(needed, available.now)
+            _wait(needed, lower, available)
             return
 
 
@@ -137,14 +137,14 @@ def _leaving_names(unit: Iterable[Course]) -> set[str]:
     return {holder_name(each.turn.planned.pool) for each in unit if any(_leaving_pods(each))}
 
 
-def _wait(needed: Sequence[Course], lower: Sequence[Sequence[Course]], ground: Ground) -> None:
+def _wait(needed: Sequence[Course], lower: Sequence[Sequence[Course]], available: Availability) -> None:
     """Keep room and places for the needed pools, and say for whose pods they wait."""
     leaving = {name for unit in lower for name in _leaving_names(unit)}
-    slots = places_with(leaving_holds(lower, ground.free), needed, ground.free) or ()
+    slots = places_with(leaving_holds(lower, available.free), needed, available.free) or ()
     for course, slot in zip(needed, slots, strict=False):
-        keep(slot, course, ground.free)
+        keep(slot, course, available.free)
     for course in needed:
-        ground.accounts.pay(course.turn.planned)
+        available.accounts.pay(course.turn.planned)
         course.growth.refusal, course.growth.waits_for = waits_for(leaving) if leaving else _COUNTED, None
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from weft.decide.availability import Availability
 from weft.decide.avoidance import avoided_by
 from weft.decide.backoff import failure_of, remaining_seconds
 from weft.decide.course import NOTHING_TO_WEIGH, Course, Leaving, OwnMoves
 from weft.decide.drains import displacement, is_urgent, noticed_at, over_seconds, serves_seconds
-from weft.decide.ground import Ground
 from weft.decide.growth import Growth
 from weft.decide.holes import changes_shape, kept_for_want_of_room, new_shapes_fit
 from weft.decide.moving import still_told
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Start(Ground):
-    """What everybody starts from: the ground, which replicas make room, and which have no other half yet.
+class Start(Availability):
+    """What everybody starts from: what is available, which replicas make room, and which have no other half yet.
 
     `replan` plans pools in other shapes. `gone` are those that left when the same pools set out in others: what these
     had is free already.

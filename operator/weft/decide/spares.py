@@ -8,7 +8,7 @@ from weft.decide.growth import fits_in_place
 from weft.decide.promises import held_by, holder_name
 from weft.decide.racks import within_its_domain
 from weft.engines.host_memory import pod_needs
-from weft.placement import Hold, Refusal, eligible_domains, find_slot, spare_nodes, spares_of
+from weft.placement import Hold, PlacementRefusal, eligible_domains, find_slot, spare_nodes, spares_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -38,7 +38,7 @@ def gives_way_to_its_spare(each: Departure, turn: Turn, free: FreeMap) -> bool:
         return False
     elsewhere = find_slot(planned.plan.shape, placement, free, needs=pod_needs(planned.spec, planned.plan.shape))
     replica = next(one for one in turn.survivors.replicas if one.assignment == each.assignment)
-    return isinstance(elsewhere, Refusal) and fits_in_place(
+    return isinstance(elsewhere, PlacementRefusal) and fits_in_place(
         planned, held_by(planned.pool, replica.pods, free.fabric), free
     )
 

@@ -34,8 +34,8 @@ from weft.domain.stumbling import stumbled
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from weft.decide.course import Course, Outcome, Turn
-    from weft.decide.ground import Ground
+    from weft.decide.availability import Availability
+    from weft.decide.course import Course, PoolOutcome, Turn
     from weft.decide.growth import Growth
     from weft.decide.holes import Replan
     from weft.decide.making_room import Purse
@@ -44,15 +44,17 @@ if TYPE_CHECKING:
     _Courses = Sequence[Sequence[Course]]
 
 
-def take_turns(units: Sequence[Sequence[Turn]], ground: Ground, replan: Replan, purse: Purse) -> tuple[Outcome, ...]:
+def take_turns(
+    units: Sequence[Sequence[Turn]], available: Availability, replan: Replan, purse: Purse
+) -> tuple[PoolOutcome, ...]:
     """Decide for all units, each one pool or both halves of a pair, in the order in which they get what is scarce.
 
     That is by priority, and in rounds within one (`decide/rounds.py`). All departures come before the first arrival,
     and all reasons after the last, so that a second pass finds what this one says.
     """
-    free, now = ground.free, ground.now
+    free, now = available.free, available.now
     moves = _moves(units, free, replan)
-    start = Start(free, ground.accounts, now, moves, replan)
+    start = Start(free, available.accounts, now, moves, replan)
     if short := [turns for turns in units if turns[0].memory.short is not None or turns[-1].memory.short is not None]:
         units = where_more_have_a_place(units, short, start)
     courses = all_set_out(units, start)
@@ -66,15 +68,15 @@ def take_turns(units: Sequence[Sequence[Turn]], ground: Ground, replan: Replan, 
     say_what_is_awaited(every)
     make_room(every, free, purse, now)
     preempt(courses, free, now)
-    if ground.accounts.by_namespace:
-        take_room(courses, ground)
+    if available.accounts.by_namespace:
+        take_room(courses, available)
     replace_outliers(courses, free, now)
     say_what_traffic_holds(every, now)
     return _told(every, free, now)
 
 
-def _told(every: Sequence[Course], free: FreeMap, now: float) -> tuple[Outcome, ...]:
-    found: list[Outcome] = []
+def _told(every: Sequence[Course], free: FreeMap, now: float) -> tuple[PoolOutcome, ...]:
+    found: list[PoolOutcome] = []
     for course in every:
         try:
             found.append(outcome_of(course, free, now))

@@ -48,15 +48,15 @@ def resettled(seen: Survivors, planned: Planned | None, free: FreeMap, now: floa
 
 
 def _still_held(replica: AssignedReplica, planned: Planned, free: FreeMap) -> str | None:
-    """The first node of a replica behind its gates on which more is promised than is free."""
+    """The first node of a replica behind its gates on which more is reserved than is free."""
     return None if replica.released else still_held(replica.assignment, planned, free)
 
 
 def still_held(assignment: Assignment, planned: Planned, free: FreeMap) -> str | None:
-    """The first node on which more is promised than is free, once everybody's promises are made."""
+    """The first node on which more is reserved than is free, once what everybody was promised is reserved."""
     nodes, me = free.fabric.nodes(), holder_name(planned.pool)
     known = (nodes[name] for name in assignment.nodes if name in nodes)
-    return next((node.name for node in known if node.total - node.used < free.promised(node.name, me)), None)
+    return next((node.name for node in known if node.total - node.used < free.reserved(node.name, me)), None)
 
 
 def tries_again_after_seconds(added: Iterable[Assignment], planned: Planned, free: FreeMap) -> float | None:

@@ -12,7 +12,7 @@ from weft.decide.at_maximum import has_outgrown_one, met_lately, what_came
 from weft.decide.avoidance import avoided_by
 from weft.decide.backoff import remaining_seconds
 from weft.decide.budgets import PROMISED_SECONDS
-from weft.decide.course import Outcome
+from weft.decide.course import PoolOutcome
 from weft.decide.forecasts import start_up_now
 from weft.decide.judged import seen_of, targets_of
 from weft.decide.kept_shapes import changes_in_seconds
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from weft.placement import Departure, FreeMap
 
 
-def outcome_of(course: Course, free: FreeMap, now: float) -> Outcome:
+def outcome_of(course: Course, free: FreeMap, now: float) -> PoolOutcome:
     """All that a pass tells of one pool."""
     pool, request = course.turn.planned.pool, capacity_request(course.growth)
     assignments = (*course.growth.kept, *course.growth.added)
@@ -65,7 +65,7 @@ def outcome_of(course: Course, free: FreeMap, now: float) -> Outcome:
     )
     memory = _memory_after(course, places, now)
     waits = _waits(course, memory, free, now)
-    return Outcome(decision, memory, min((wait for wait in waits if wait is not None), default=None))
+    return PoolOutcome(decision, memory, min((wait for wait in waits if wait is not None), default=None))
 
 
 def _how_many_have_a_place(course: Course) -> int:

@@ -87,7 +87,7 @@ def _all_placed(course: Course, free: FreeMap) -> Explanation:
     """Where all replicas are placed, and which of them is replaced."""
     growth, planned, fabric = course.growth, course.turn.planned, free.fabric
     placed = (*growth.kept, *growth.added)
-    homes = _Homes(growth.desired, planned.plan.shape, placed, fabric.ground or fabric.domains)
+    homes = _Homes(growth.desired, planned.plan.shape, placed, fabric.layout or fabric.domains)
     found = _LAST.ask(planned.pool.key.uid, homes, lambda _: _at_home(homes, fabric))
     if not course.leaving.moving:
         return found

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from weft.decide.budgets import Share
     from weft.decide.counts import Prospect
     from weft.decide.order import Unit
+    from weft.decide.pass_state import PassState
     from weft.decide.planning import Planned
-    from weft.decide.stage import Stage
     from weft.domain.pool_memory import ScaleMemory
     from weft.scaling import ScaleAnswer
 
@@ -37,53 +37,53 @@ class _Paid:
     frozen: bool
 
 
-def all_turns(units: Iterable[Unit], stage: Stage) -> list[list[Turn]]:
+def all_turns(units: Iterable[Unit], state: PassState) -> list[list[Turn]]:
     """Turns of every unit; all of their pools have a plan."""
     found: list[list[Turn]] = []
     for unit in units:
         try:
-            found.append(turns_of(unit, stage))
+            found.append(turns_of(unit, state))
         except Exception as error:
             raise stumbled(error, *unit) from error
     return found
 
 
-def turns_of(unit: Unit, stage: Stage) -> list[Turn]:
+def turns_of(unit: Unit, state: PassState) -> list[Turn]:
     """Turns of one pool, or of a pair whose halves are both planned."""
-    known = [stage.prospects[pool.key.uid] for pool in unit]
+    known = [state.prospects[pool.key.uid] for pool in unit]
     plans = [prospect.planned for prospect in known if prospect.planned is not None]
     paid = _Paid(
-        is_short=bool(stage.shares) and any(pool.key.uid in stage.shares for pool in unit),
-        barred=pays_for_no_successor(plans, stage.survivors, stage.roll, stage.rest, stage.claims),
-        frozen=any(_stays(planned, stage) for planned in plans if planned.spec.scaling.max_gpus is not None),
+        is_short=bool(state.shares) and any(pool.key.uid in state.shares for pool in unit),
+        barred=pays_for_no_successor(plans, state.survivors, state.roll, state.rest, state.claims),
+        frozen=any(_stays(planned, state) for planned in plans if planned.spec.scaling.max_gpus is not None),
     )
-    answers = _answers(unit, known, paid, stage)
+    answers = _answers(unit, known, paid, state)
     parts = zip(plans, known, answers, strict=True)
-    return [_turn(planned, prospect, answer, paid, stage) for planned, prospect, answer in parts]
+    return [_turn(planned, prospect, answer, paid, state) for planned, prospect, answer in parts]
 
 
-def _stays(planned: Planned, stage: Stage) -> bool:
-    seen = stage.survivors[planned.pool.key.uid]
+def _stays(planned: Planned, state: PassState) -> bool:
+    seen = state.survivors[planned.pool.key.uid]
     return stays_for_want_of_budget(planned, (each.assignment for each in seen.replicas))
 
 
-def _answers(unit: Unit, known: Sequence[Prospect], paid: _Paid, stage: Stage) -> tuple[ScaleAnswer, ...]:
+def _answers(unit: Unit, known: Sequence[Prospect], paid: _Paid, state: PassState) -> tuple[ScaleAnswer, ...]:
     """Counts within what quotas pay for; where they pay for all of it, those that were counted without them."""
-    counted = None if paid.is_short else stage.counted.get(unit[0].key.uid)
-    shares = _and_what_stays(unit, stage) if paid.barred else stage.shares
-    return counted or count(known, stage.split_of(unit), stage.snapshot, shares)
+    counted = None if paid.is_short else state.counted.get(unit[0].key.uid)
+    shares = _and_what_stays(unit, state) if paid.barred else state.shares
+    return counted or count(known, state.split_of(unit), state.snapshot, shares)
 
 
-def _and_what_stays(unit: Unit, stage: Stage) -> Mapping[str, Share]:
+def _and_what_stays(unit: Unit, state: PassState) -> Mapping[str, Share]:
     """What quotas pay for; of a unit whose new revision they pay none of, as many as there are, since those stay."""
-    uids = [pool.key.uid for pool in unit if pool.key.uid in stage.shares]
-    kept = {uid: max(len(stage.survivors[uid].replicas), stage.shares[uid].replicas) for uid in uids}
-    return {**stage.shares, **{uid: replace(stage.shares[uid], replicas=most) for uid, most in kept.items()}}
+    uids = [pool.key.uid for pool in unit if pool.key.uid in state.shares]
+    kept = {uid: max(len(state.survivors[uid].replicas), state.shares[uid].replicas) for uid in uids}
+    return {**state.shares, **{uid: replace(state.shares[uid], replicas=most) for uid, most in kept.items()}}
 
 
-def _turn(planned: Planned, prospect: Prospect, scaled: ScaleAnswer, paid: _Paid, stage: Stage) -> Turn:
-    pool, uid, snapshot = planned.pool, planned.pool.key.uid, stage.snapshot
-    seen, observation = stage.survivors[uid], snapshot.observations.get(uid)
+def _turn(planned: Planned, prospect: Prospect, scaled: ScaleAnswer, paid: _Paid, state: PassState) -> Turn:
+    pool, uid, snapshot = planned.pool, planned.pool.key.uid, state.snapshot
+    seen, observation = state.survivors[uid], snapshot.observations.get(uid)
     answer = as_it_stays(scaled, planned, seen.replicas, snapshot.memory.get(uid)) if paid.frozen else scaled
     declared, known = planned.spec.workload, answer.memory.calibration
     return Turn(
@@ -91,23 +91,23 @@ def _turn(planned: Planned, prospect: Prospect, scaled: ScaleAnswer, paid: _Paid
         seen,
         answer,
         observation,
-        left=stage.roll.strays(pool, seen),
-        memory=_with_its_plan(answer.memory, planned, prospect, stage),
+        left=state.roll.strays(pool, seen),
+        memory=_with_its_plan(answer.memory, planned, prospect, state),
         live=replaced_values(declared, prospect.live or declared, observation),
-        asked=handed_over(planned, stage.free.fabric, snapshot.queueing),
+        asked=handed_over(planned, state.free.fabric, snapshot.queueing),
         taught=known.news if known is not None else None,
-        share=stage.shares.get(uid) if paid.is_short else None,
+        share=state.shares.get(uid) if paid.is_short else None,
         barred=paid.barred,
         frozen=paid.frozen,
     )
 
 
-def _with_its_plan(memory: ScaleMemory, planned: Planned, prospect: Prospect, stage: Stage) -> ScaleMemory:
+def _with_its_plan(memory: ScaleMemory, planned: Planned, prospect: Prospect, state: PassState) -> ScaleMemory:
     """What to remember of a pool that was counted and goes on with this plan."""
-    uid, declared, snapshot = planned.pool.key.uid, planned.spec.workload, stage.snapshot
-    seen = stage.survivors[uid]
+    uid, declared, snapshot = planned.pool.key.uid, planned.spec.workload, state.snapshot
+    seen = state.survivors[uid]
     fleet = Fleet(planned.spec, planned.plan, planned.revision, seen.replicas, planned.subject, seen.standing)
-    gives_room = bool(snapshot.quotas) and stage.replaces(planned)
+    gives_room = bool(snapshot.quotas) and state.replaces(planned)
     return changed(
         memory,
         left=snapshot.now if gives_room else memory.left,

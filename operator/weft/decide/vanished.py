@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from weft.decide.planning import allows
+from weft.decide.wished_shapes import allows
 from weft.domain.changed import changed
 from weft.domain.pool_memory import ScaleMemory
 from weft.domain.reasons import Explanation, Reason

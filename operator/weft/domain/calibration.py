@@ -18,7 +18,7 @@ MOST_FACTOR = 4.0  # bounds a factor either way: beyond this, something other th
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class CalibrationSubject:
     """What factors are measured on: a model in a shape (as text) on an engine release."""
 
     model: str
@@ -29,11 +29,11 @@ class Subject:
 
     @staticmethod
     @functools.lru_cache(maxsize=REMEMBERED)
-    def of(model: str, release: EngineRelease, shape: Shape) -> Subject:
+    def of(model: str, release: EngineRelease, shape: Shape) -> CalibrationSubject:
         """The subject for a model in a shape on a release."""
-        return Subject(model, release, shape.accelerator, shape.precision, str(shape))
+        return CalibrationSubject(model, release, shape.accelerator, shape.precision, str(shape))
 
-    def is_kin_of(self, other: Subject) -> bool:
+    def is_kin_of(self, other: CalibrationSubject) -> bool:
         """Whether both differ in parallelism alone, for which the model errs in the same direction."""
         mine, theirs = ((each.model, each.release, each.accelerator, each.precision) for each in (self, other))
         return mine == theirs
@@ -43,17 +43,17 @@ class Subject:
 class Calibrated:
     """Factors in use for a subject since `updated` (epoch seconds)."""
 
-    subject: Subject
+    subject: CalibrationSubject
     factors: Calibration
     updated: float
 
 
-def measured_on(subject: Subject, known: tuple[Calibrated, ...]) -> Calibration | None:
+def measured_on(subject: CalibrationSubject, known: tuple[Calibrated, ...]) -> Calibration | None:
     """The factors measured on exactly this subject, or None."""
     return next((each.factors for each in known if each.subject == subject), None)
 
 
-def factors_for(subject: Subject, known: tuple[Calibrated, ...]) -> Calibration:
+def factors_for(subject: CalibrationSubject, known: tuple[Calibrated, ...]) -> Calibration:
     """The best known factors: those measured on the subject, else on its latest kin (then with zero points)."""
     own = measured_on(subject, known)
     if own is not None:

@@ -108,13 +108,13 @@ class NvlinkDomain:
 class Fabric:
     """All domains, sorted by name, and notes on inconsistencies in the cluster, such as contradicting labels.
 
-    `ground` identifies everything that pods do not change: fabrics with the same one differ only in use and readiness.
+    `layout` identifies everything that pods do not change: fabrics with the same one differ only in use and readiness.
     None where unknown; it never changes an answer, but saves computing it again.
     """
 
     domains: tuple[NvlinkDomain, ...]
     notes: tuple[Explanation, ...] = ()
-    ground: object | None = field(default=None, repr=False, compare=False)
+    layout: object | None = field(default=None, repr=False, compare=False)
     _by_name: Mapping[str, FabricNode] = field(init=False, repr=False, compare=False)
     _troubled: frozenset[str] = field(init=False, repr=False, compare=False)
 

@@ -9,7 +9,7 @@ from weft.domain.made_often import made_often
 from weft.domain.reasons import Reason
 
 if TYPE_CHECKING:
-    from weft.domain.calibration import Subject
+    from weft.domain.calibration import CalibrationSubject
     from weft.domain.forecast import ForecastState
     from weft.domain.reasons import Explanation
     from weft.domain.shape import Calibration
@@ -41,7 +41,7 @@ class CalibrationMemory:
     measurements imply. `news` is the event of the pass that took the last one. Times are epoch seconds.
     """
 
-    subject: Subject
+    subject: CalibrationSubject
     factors: Calibration
     pods: tuple[str, ...] = ()
     quiet_since: float | None = None

@@ -124,8 +124,8 @@ class Prediction:
     best-effort plan, which takes 1.5 times an idle replica's latency for a target out of reach); `ttft` and `tpot` are
     at that rate, and in a plan at the rate that each replica gets (`tpot` is 0 in a prefill replica, and in a plan for
     answers of one token; `ttft` of a decode replica starts when it gets the prompt). One time in ten, latencies exceed
-    the prediction by more than the factors `ttft_doubt` and `tpot_doubt`. `kv_tokens` is the whole replica's KV room;
-    `limit` is what binds.
+    the prediction by more than the error bars `ttft_doubt` and `tpot_doubt`, which are factors. `kv_tokens` is the
+    whole replica's KV room; `limit` is what binds.
     """
 
     capacity: float

@@ -15,27 +15,27 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from weft.domain.cluster import PodRecord
-    from weft.fabric.ground import Ground
+    from weft.fabric.layout import FabricLayout
 
     _Which = tuple[str, str, int]  # namespace, pool and replica
-    _Question = tuple[tuple[PodRecord, ...], Ground]
+    _Question = tuple[tuple[PodRecord, ...], FabricLayout]
     _Answer = tuple[tuple[_Which, Explanation], ...]
 
 _LAST: LastAnswers[_Question, _Answer] = LastAnswers(REMEMBERED)
 
 
-def replicas_apart(pods: tuple[PodRecord, ...], ground: Ground) -> Iterator[Explanation]:
+def replicas_apart(pods: tuple[PodRecord, ...], layout: FabricLayout) -> Iterator[Explanation]:
     """Explain our replicas whose bound pods are in different domains: by choice, or because labels changed."""
     crews = ((uid, crew) for uid, crew in crews_of(pods).items() if crew[0].identity is not None)
-    found = (each for uid, crew in crews for each in _LAST.ask(uid, (crew, ground), _apart))
+    found = (each for uid, crew in crews for each in _LAST.ask(uid, (crew, layout), _apart))
     yield from (explanation for _, explanation in sorted(found, key=itemgetter(0)))
 
 
 def _apart(question: _Question) -> _Answer:
-    crew, ground = question
+    crew, layout = question
     replicas: dict[_Which, list[tuple[str, str]]] = defaultdict(list)
     for pod in _of_several(crew):
-        if pod.identity is not None and pod.holds_devices and (home := ground.home.get(pod.node or "")) is not None:
+        if pod.identity is not None and pod.holds_devices and (home := layout.home.get(pod.node or "")) is not None:
             replicas[pod.namespace, pod.identity.pool_uid, pod.identity.replica].append((pod.name, home))
     return tuple((which, _told_apart(which[0], found)) for which, found in replicas.items() if _are_apart(found))
 

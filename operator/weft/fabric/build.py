@@ -10,7 +10,7 @@ from weft.domain.reasons import Explanation, Reason
 from weft.domain.remembered import LastAnswers
 from weft.domain.reports import Reports
 from weft.fabric.apart import replicas_apart
-from weft.fabric.ground import Ground, Part, Seat, ground_of
+from weft.fabric.layout import FabricLayout, Part, Seat, layout_of
 from weft.fabric.use import Use, use_of
 
 if TYPE_CHECKING:
@@ -27,12 +27,12 @@ NOTHING_HELD: Mapping[str, int] = {}
 class _Built:
     """The last fabric's domains, and what they were made from."""
 
-    ground: Ground
+    layout: FabricLayout
     use: Use
     domains: tuple[NvlinkDomain, ...]
 
 
-_LAST: LastAnswers[tuple[Ground, Use], _Built] = LastAnswers(1)
+_LAST: LastAnswers[tuple[FabricLayout, Use], _Built] = LastAnswers(1)
 
 
 def build_fabric(
@@ -43,20 +43,20 @@ def build_fabric(
     A pod holds its devices from binding or nomination until it has ended; a terminating one still holds them.
     """
     held = tuple(pods)
-    ground = ground_of(nodes, catalog, reports)
+    layout = layout_of(nodes, catalog, reports)
     before = _LAST.last("fabric")
-    built = _LAST.ask("fabric", (ground, use_of(held)), lambda question: _built(*question, before))
-    return Fabric(built.domains, (*ground.notes, *replicas_apart(held, ground), *_refused(reports)), ground)
+    built = _LAST.ask("fabric", (layout, use_of(held)), lambda question: _built(*question, before))
+    return Fabric(built.domains, (*layout.notes, *replicas_apart(held, layout), *_refused(reports)), layout)
 
 
-def _built(ground: Ground, use: Use, before: _Built | None) -> _Built:
-    """Build all domains; on the same ground, only those where the use of a node by pods has changed since `before`."""
-    if before is None or before.ground is not ground:
-        return _Built(ground, use, tuple(_domain(part, use) for part in ground.parts))
+def _built(layout: FabricLayout, use: Use, before: _Built | None) -> _Built:
+    """Build all domains; on the same layout, only those where the use of a node by pods has changed since `before`."""
+    if before is None or before.layout is not layout:
+        return _Built(layout, use, tuple(_domain(part, use) for part in layout.parts))
     domains = list(before.domains)
-    for place in {ground.places[name] for name in use.changes_since(before.use) if name in ground.places}:
-        domains[place] = _domain(ground.parts[place], use)
-    return _Built(ground, use, tuple(domains))
+    for place in {layout.places[name] for name in use.changes_since(before.use) if name in layout.places}:
+        domains[place] = _domain(layout.parts[place], use)
+    return _Built(layout, use, tuple(domains))
 
 
 def _domain(part: Part, use: Use) -> NvlinkDomain:

@@ -10,7 +10,7 @@ from weft.domain.figures import counted
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.units import MIB
 from weft.fabric.devices import INSTANCE_LABELS, PRODUCT_LABELS, accelerator_of_driver
-from weft.fabric.members import REMEMBERED, Member, member_of
+from weft.fabric.members import REMEMBERED, AcceleratorNode, member_of
 from weft.fabric.membership import CLIQUE, NO_FABRIC, RACK_LABELS, TOPOGRAPH, clique_of, topograph_domain
 from weft.fabric.network import NETWORKS
 from weft.fabric.parts import MEMORY_MIB, is_absurd, labelled_memory_bytes
@@ -31,7 +31,7 @@ HOSTNAME = "kubernetes.io/hostname"
 CLOUD_RACKS = tuple(label for label in RACK_LABELS if label not in TOPOGRAPH)
 
 
-def within_a_domain(domain: str, members: Sequence[Member]) -> Iterator[Explanation]:
+def within_a_domain(domain: str, members: Sequence[AcceleratorNode]) -> Iterator[Explanation]:
     """Note what the labels of one multi-node domain disagree about, and whether it is split or its clique believed."""
     apart, cut = "read as separate domains", is_cut(domain, list(members))
     believed = apart if cut else "the clique is believed"
@@ -78,12 +78,12 @@ def beside_a_clique(apart: Apart) -> Explanation:
 def of_a_node(node: NodeRecord, reported: Reported, catalog: Catalog) -> tuple[Explanation, ...]:
     """Note where labels, the device plugin, DRA and ComputeDomains disagree about one accelerator node."""
     member = member_of(node, reported, catalog)
-    if not isinstance(member, Member):
+    if not isinstance(member, AcceleratorNode):
         return ()
     return tuple(told for check in (_products, _memory, _driver, _cliques) for told in check(member, catalog))
 
 
-def _products(member: Member, catalog: Catalog) -> Iterator[Explanation]:
+def _products(member: AcceleratorNode, catalog: Catalog) -> Iterator[Explanation]:
     """Note labels of device discovery or a cloud that name another GPU; our own label overrules them on purpose."""
     labels, name = member.labels, member.devices.accelerator.name
     if labels.get(PRODUCT_LABELS[0]):
@@ -98,7 +98,7 @@ def _products(member: Member, catalog: Catalog) -> Iterator[Explanation]:
             )
 
 
-def _memory(member: Member, _: Catalog) -> Iterator[Explanation]:
+def _memory(member: AcceleratorNode, _: Catalog) -> Iterator[Explanation]:
     """Note a memory label that is no number, or far from the memory of such GPUs; one that is absurd bars the node.
 
     Plans go by the smallest memory that a pool may use, so a wrong label matters. Our own product label may name a
@@ -117,7 +117,7 @@ def _memory(member: Member, _: Catalog) -> Iterator[Explanation]:
         yield Explanation(Reason.LabelsContradict, why)
 
 
-def _driver(member: Member, catalog: Catalog) -> Iterator[Explanation]:
+def _driver(member: AcceleratorNode, catalog: Catalog) -> Iterator[Explanation]:
     """Note where ResourceSlices and the device plugin, which offer the same GPUs, disagree on count or product."""
     devices, reported = member.devices, member.reported
     if devices.claimable or not reported.products or devices.shared or reported.parts:
@@ -139,7 +139,7 @@ def _driver(member: Member, catalog: Catalog) -> Iterator[Explanation]:
             )
 
 
-def _cliques(member: Member, _: Catalog) -> Iterator[Explanation]:
+def _cliques(member: AcceleratorNode, _: Catalog) -> Iterator[Explanation]:
     """Note where the cliques that ComputeDomains found at pod start differ from the node's label or from each other."""
     label, cliques = clique_of(member.labels), member.reported.cliques
     told = member.labels.get(CLIQUE, "")
@@ -174,7 +174,7 @@ def several_of_one_name(nodes: Iterable[NodeRecord]) -> Iterator[Explanation]:
         )
 
 
-def one_name_twice(members: Iterable[Member]) -> Iterator[Explanation]:
+def one_name_twice(members: Iterable[AcceleratorNode]) -> Iterator[Explanation]:
     """Note nodes that share a hostname label: Weft uses names, but whatever selects by the label mixes them up."""
     by_hostname: dict[str, list[str]] = defaultdict(list)
     for member in members:

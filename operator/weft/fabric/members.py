@@ -28,7 +28,7 @@ _SYSTEM, _LINUX = "kubernetes.io/os", "linux"  # the kubelet writes this label; 
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class AcceleratorNode:
     """What was read of one accelerator node. `states` are those without and with a ready pod on its devices.
 
     `taints` leaves out the ones which say that the node goes away: those are in `states`, and are no trait of the node.
@@ -52,7 +52,7 @@ class Member:
 
 
 @functools.lru_cache(maxsize=REMEMBERED)
-def member_of(node: NodeRecord, reported: Reported, catalog: Catalog) -> Member | Explanation | None:
+def member_of(node: NodeRecord, reported: Reported, catalog: Catalog) -> AcceleratorNode | Explanation | None:
     """Read one node: None for a node without accelerators, an Explanation where they cannot be used."""
     labels = dict(node.labels)
     devices = read_devices(node, labels, catalog, reported)
@@ -61,7 +61,7 @@ def member_of(node: NodeRecord, reported: Reported, catalog: Catalog) -> Member 
     if (system := labels.get(_SYSTEM, _LINUX)) != _LINUX:
         why = f"node {node.name} runs {system}, where no engine does: it is not used"
         return Explanation(Reason.AcceleratorUnknown, why)
-    return Member(
+    return AcceleratorNode(
         node=node,
         labels=labels,
         devices=devices,

@@ -16,7 +16,7 @@ from weft.fabric.membership import CLIQUE, NODE, RACK_LABELS, clique_of, rack_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from weft.fabric.members import Member
+    from weft.fabric.members import AcceleratorNode
     from weft.fabric.membership import Membership
 
 
@@ -37,11 +37,11 @@ class Apart:
     """Nodes that are domains by themselves, though a rack label joins them with nodes of these cliques."""
 
     rack: Membership
-    members: tuple[Member, ...]
+    members: tuple[AcceleratorNode, ...]
     cliques: frozenset[str]
 
 
-def by_racks(members: Iterable[Member]) -> tuple[list[Member], list[Apart]]:
+def by_racks(members: Iterable[AcceleratorNode]) -> tuple[list[AcceleratorNode], list[Apart]]:
     """Settle each node's membership by the cliques in its rack, and list nodes that become domains by themselves."""
     given = list(members)
     racks = _racks(given)
@@ -55,7 +55,7 @@ def by_racks(members: Iterable[Member]) -> tuple[list[Member], list[Apart]]:
     return settled, [Apart(rack, tuple(each), racks[rack].all) for rack, each in sorted(apart.items())]
 
 
-def _racks(members: Iterable[Member]) -> Mapping[Membership, _Cliques]:
+def _racks(members: Iterable[AcceleratorNode]) -> Mapping[Membership, _Cliques]:
     """Collect the cliques by every rack label of each node, as some nodes may lack the most trusted label."""
     racks: dict[Membership, _Cliques] = defaultdict(_Cliques)
     for member in members:
@@ -67,7 +67,7 @@ def _racks(members: Iterable[Member]) -> Mapping[Membership, _Cliques]:
     return racks
 
 
-def _membership(member: Member, rack: Membership, racks: Mapping[Membership, _Cliques]) -> Membership:
+def _membership(member: AcceleratorNode, rack: Membership, racks: Mapping[Membership, _Cliques]) -> Membership:
     known = racks.get(rack, _Cliques())
     if clique_of(member.labels):
         return member.membership

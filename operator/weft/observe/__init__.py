@@ -9,12 +9,12 @@ Its records. `records`: nodes, pods and objects. `amounts`: devices, as the sche
     pod ended or waits. `identity`: the replica of a pod. `starts`: how long a start took. `bodies`: our own resources.
     `queue_records`, `quota_records` and `report_records`: what others report. `regained` and `regaining`: replicas
     that a status has lost.
-Metrics. `collector`: the round over all pools. `targets`: which pods are asked. `sources`: where the answer comes from,
-    which is `direct` or `prometheus`. `pickers`: endpoint pickers of others. `exposition`: the text of a page.
-    `downloads`: the progress of weights. `past`: traffic of the weeks before.
-Figures from them. `history`: samples of one pod. `window`: these by the names that its page shows. `arithmetic`:
-    rates and quantiles. `whole_replicas`: several pages of one replica. `observation`: what a pod and a pool did.
-    `arriving`: requests that came lately.
+Metrics. `collector`: the round over all pools. `targets`: which pods are asked. `scrape_target`: one of these.
+    `sources`: where the answer comes from, which is `direct` or `prometheus`. `pickers`: endpoint pickers of others.
+    `exposition`: the text of a page. `downloads`: the progress of weights. `past`: traffic of the weeks before.
+Figures from them. `history`: samples of one pod. `window`: these by the names that its page shows. `arithmetic`: rates
+    and quantiles. `whole_replicas`: several pages of one replica. `observation`: what a pod and a pool did.
+    `pool_totals`: the figures of a pool, out of those of its pods. `arriving`: requests that came lately.
 What is not believed. `odd_pages`: outdated or foreign pages. `odd_counts`: impossible counts. `contradictions`:
     impossible figures. `caveats`: what is reported about them.
 The result. `snapshot_builder`: one snapshot from the caches.

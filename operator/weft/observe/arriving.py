@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from weft.engines import Counter
-    from weft.observe.history import History, Target
+    from weft.observe.history import History
+    from weft.observe.scrape_target import Target
     from weft.observe.window import Window
 
 # Arrivals are counted over at least this long: a few scrapes, and short against the start of an engine.

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from weft.observe.arithmetic import Sample
-    from weft.observe.history import SeriesKey, Target
+    from weft.observe.history import SeriesKey
+    from weft.observe.scrape_target import Target
 
 WINDOW_SECONDS = 60.0
 SCRAPE_TIMEOUT_SECONDS = 3.0

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from weft.observe.direct import DirectSource
-from weft.observe.history import Target
+from weft.observe.scrape_target import Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

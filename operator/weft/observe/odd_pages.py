@@ -12,7 +12,7 @@ from weft.observe.window import CHANGING, GARBLED, STUCK
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from weft.observe.history import EngineTarget
+    from weft.observe.scrape_target import EngineTarget
     from weft.observe.window import Window
 
 # A busy engine changes something on its page within this: a token, a KV block, a chunk of a prompt.

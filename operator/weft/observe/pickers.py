@@ -15,8 +15,8 @@ from kubernetes.client.exceptions import ApiException
 from urllib3.exceptions import HTTPError
 
 from weft.engines import FRONTS
-from weft.observe.history import Target
 from weft.observe.reading import has_nothing_for_us, resource_path
+from weft.observe.scrape_target import Target
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

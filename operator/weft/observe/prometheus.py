@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from weft.observe.arithmetic import Sample
-    from weft.observe.history import SeriesKey, Target
+    from weft.observe.history import SeriesKey
+    from weft.observe.scrape_target import Target
 
     Lines = dict[SeriesKey, tuple[Sample, ...]]
     Scraper = tuple[str, ...]

@@ -11,7 +11,8 @@ from weft.observe.prometheus import PrometheusAway
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from weft.observe.history import History, Target
+    from weft.observe.history import History
+    from weft.observe.scrape_target import Target
 
 log = logging.getLogger(__name__)
 

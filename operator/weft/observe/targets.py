@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from weft.domain.crews import routers_before
 from weft.engines import FRONTS, release_in, series_in_image
-from weft.observe.history import EngineTarget, Target
+from weft.observe.scrape_target import EngineTarget, Target
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from weft.observe.arithmetic import Sample
-    from weft.observe.history import Target
+    from weft.observe.scrape_target import Target
 
 
 def of_whole_replicas(targets: Iterable[Target], histories: Mapping[str, History]) -> dict[str, History]:

@@ -5,7 +5,7 @@ from weft.perf.memory import Footprint, footprint, kv_bytes_per_token, kv_tokens
 from weft.perf.misses import Miss
 from weft.perf.predict import (
     Assessment,
-    Doubt,
+    ErrorBar,
     Question,
     assess,
     at_engine,
@@ -22,7 +22,7 @@ from weft.perf.starting import estimated_start
 __all__ = [
     "SEVERAL_THROUGH_THE_HOST",
     "Assessment",
-    "Doubt",
+    "ErrorBar",
     "Footprint",
     "Miss",
     "Question",

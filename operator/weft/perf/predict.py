@@ -46,7 +46,7 @@ _LEAST_OF_LIKELY = 0.5  # of the capacity without an error bar: the least that a
 
 @made_often
 @dataclass(frozen=True, slots=True)
-class Doubt:
+class ErrorBar:
     """The error bar: factors by which latencies may exceed their prediction; targets must hold even then.
 
     A `guessed` one comes from similar models; nobody has measured this very replica. It never takes more than half of
@@ -58,7 +58,7 @@ class Doubt:
     guessed: bool = False
 
 
-NO_DOUBT = Doubt()
+NO_ERROR_BAR = ErrorBar()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Question:
     workload: Workload
     slo: Slo
     role: Role
-    doubt: Doubt = NO_DOUBT
+    error_bar: ErrorBar = NO_ERROR_BAR
 
 
 def predict(replica: ReplicaModel, workload: Workload, slo: Slo, role: Role) -> Prediction:
@@ -120,7 +120,7 @@ def _solved(replica: ReplicaModel, question: Question) -> _Solved:
         told = Assessment(_prediction(trial, idle, 0.0, _limit(trial, idle, misses[0].of)), misses)
         return _Solved(trial, told, idle)
     point, limit = _busiest(trial, idle)
-    if question.doubt.guessed:
+    if question.error_bar.guessed:
         point = _at_least_half_as_likely(trial, point)
     return _Solved(trial, Assessment(_prediction(trial, point, point.rate, limit)), point)
 
@@ -149,9 +149,9 @@ def _serves_twice(trial: _Trial, point: Point) -> bool:
 
 def half_as_likely(replica: ReplicaModel, question: Question) -> float:
     """Requests a second that a guessed error bar leaves at least; 0 where it is measured, or none are likely."""
-    if not question.doubt.guessed:
+    if not question.error_bar.guessed:
         return 0.0
-    likely = replace(question, workload=at_any_rate(question.workload), doubt=NO_DOUBT)
+    likely = replace(question, workload=at_any_rate(question.workload), error_bar=NO_ERROR_BAR)
     return _assessed(replica, likely).prediction.capacity * _LEAST_OF_LIKELY
 
 
@@ -275,26 +275,26 @@ class _Trial:
 
     def misses(self, point: Point) -> Iterator[Miss]:
         """Yield the targets that do not hold at a point."""
-        slo, doubt = self.question.slo, self.question.doubt
+        slo, error_bar = self.question.slo, self.question.error_bar
         if self.serves.prefills:
-            yield from missed("TTFT", slo.ttft, lambda percentile: point.ttft.at(percentile) * doubt.ttft)
+            yield from missed("TTFT", slo.ttft, lambda percentile: point.ttft.at(percentile) * error_bar.ttft)
         if self.serves.role.is_half:
             yield from missed("TTFT", slo.ttft, self.serves.kv_at(point).at, _OF_FIRST_TOKENS)
         if self.serves.decodes:
-            yield from missed("TPOT", slo.tpot, lambda percentile: point.tpot.at(percentile) * doubt.tpot)
+            yield from missed("TPOT", slo.tpot, lambda percentile: point.tpot.at(percentile) * error_bar.tpot)
 
     def strain(self, point: Point) -> tuple[float, str]:
         """The largest ratio of those that may be at most 1, and its metric: latency to target, utilisation to bound."""
-        slo, doubt = self.question.slo, self.question.doubt
+        slo, error_bar = self.question.slo, self.question.error_bar
         most = self._most_utilised()
         strains = [(point.utilisation / most, "TTFT"), (point.sending / most, "KV")]
         if self.serves.prefills:
-            strains += [(point.ttft.at(each) * doubt.ttft / target, "TTFT") for each, target in slo.ttft]
+            strains += [(point.ttft.at(each) * error_bar.ttft / target, "TTFT") for each, target in slo.ttft]
         if self.serves.role.is_half:
             kv = self.serves.kv_at(point)
             strains += [(kv.at(each) / target / _OF_FIRST_TOKENS, "KV") for each, target in slo.ttft]
         if self.serves.decodes:
-            strains += [(point.tpot.at(each) * doubt.tpot / target, "TPOT") for each, target in slo.tpot]
+            strains += [(point.tpot.at(each) * error_bar.tpot / target, "TPOT") for each, target in slo.tpot]
         return max(strains, key=lambda each: each[0])
 
     def limit_when_full(self, point: Point) -> Limit:

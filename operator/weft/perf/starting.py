@@ -17,13 +17,15 @@ from weft.domain.start_up import StartUp
 from weft.perf.memory import bytes_of_embeddings, bytes_outside_experts
 
 if TYPE_CHECKING:
-    from weft.catalog.starting import SourceSpeed, Starting
+    from weft.catalog.starting import SourceSpeed, StartConstants
     from weft.domain.model import Architecture
     from weft.domain.shape import Plan
     from weft.domain.spec import ModelSource
 
 
-def estimated_start(architecture: Architecture, plan: Plan, source: ModelSource | None, known: Starting) -> StartUp:
+def estimated_start(
+    architecture: Architecture, plan: Plan, source: ModelSource | None, known: StartConstants
+) -> StartUp:
     """Whole seconds from a node to the first answer of a replica; `source` None is Hugging Face."""
     engine = known.engines[plan.shape.engine]
     speed = known.sources[_kind(source)]

@@ -11,7 +11,7 @@ from weft.placement.recheck import domain_lost, leaves_domain, slot_is_still_fre
 from weft.placement.repacking import Move, Repacking, repack, still_opens
 from weft.placement.room import by_accelerator, rooms_of
 from weft.placement.rooms import spare_nodes
-from weft.placement.search import ALONE, Neighbours, Refusal, Slot, find_slot
+from weft.placement.search import ALONE, Neighbours, PlacementRefusal, Slot, find_slot
 from weft.placement.sharing import cliques_of, compute_domain_of
 from weft.placement.suppliers import Supplier, is_selected, left_out, no_supplier, suppliers
 from weft.placement.victims import Departure, choose_victims
@@ -26,7 +26,7 @@ __all__ = [
     "Movable",
     "Move",
     "Neighbours",
-    "Refusal",
+    "PlacementRefusal",
     "Repacking",
     "Requirements",
     "Slot",

@@ -43,7 +43,7 @@ Eligibility = tuple[str, bool, tuple[str, ...], "Pairs", "Taints", str, "Pairs"]
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class NodeRequirements:
     """What a pool asks of nodes."""
 
     shape: Shape
@@ -80,11 +80,11 @@ def eligibility(shape: Shape, placement: PlacementSpec, free: FreeMap, needs: Pa
     return _wish(shape, placement, free, needs).key
 
 
-def _wish(shape: Shape, placement: PlacementSpec, free: FreeMap, needs: Pairs) -> Wish:
-    return Wish(shape, placement, needs, tolerated_by(placement.tolerations, free.fabric))
+def _wish(shape: Shape, placement: PlacementSpec, free: FreeMap, needs: Pairs) -> NodeRequirements:
+    return NodeRequirements(shape, placement, needs, tolerated_by(placement.tolerations, free.fabric))
 
 
-def _eligible(wish: Wish, free: FreeMap) -> tuple[EligibleDomain, ...]:
+def _eligible(wish: NodeRequirements, free: FreeMap) -> tuple[EligibleDomain, ...]:
     key = wish.key
     if key not in free.eligible:
         free.eligible[key] = _worked_out(wish, free)
@@ -92,7 +92,7 @@ def _eligible(wish: Wish, free: FreeMap) -> tuple[EligibleDomain, ...]:
     return answer
 
 
-def _worked_out(wish: Wish, free: FreeMap) -> tuple[EligibleDomain, ...]:
+def _worked_out(wish: NodeRequirements, free: FreeMap) -> tuple[EligibleDomain, ...]:
     """The answer shared for these wide tolerations, with domains that narrow ones open checked for this pool alone."""
     fabric, tolerated = free.fabric, wish.tolerated
     if tolerated.taints == tolerated.wide:
@@ -105,13 +105,15 @@ def _worked_out(wish: Wish, free: FreeMap) -> tuple[EligibleDomain, ...]:
     return tuple(answer)
 
 
-def _places_of_parts(wish: Wish, common: Wish, answer: list[EligibleDomain], fabric: Fabric) -> set[int]:
+def _places_of_parts(
+    wish: NodeRequirements, common: NodeRequirements, answer: list[EligibleDomain], fabric: Fabric
+) -> set[int]:
     """Positions of domains with parts of GPUs, if only one of the two wishes may use whole GPUs somewhere."""
     whole = (_has_whole_devices(each, fabric) for each in (wish, common))
     return {place for place, each in enumerate(answer) if each.has_parts} if len(set(whole)) > 1 else set()
 
 
-def _has_whole_devices(wish: Wish, fabric: Fabric) -> bool:
+def _has_whole_devices(wish: NodeRequirements, fabric: Fabric) -> bool:
     return has_whole_devices(wish.shape.accelerator, fabric, wish.placement, wish.tolerated)
 
 
@@ -120,7 +122,9 @@ def _is_of(known: EligibleDomain, domain: NvlinkDomain) -> bool:
     return known.domain is domain and not known.has_parts
 
 
-def _sorted_out(wish: Wish, fabric: Fabric, before: tuple[EligibleDomain, ...]) -> tuple[EligibleDomain, ...]:
+def _sorted_out(
+    wish: NodeRequirements, fabric: Fabric, before: tuple[EligibleDomain, ...]
+) -> tuple[EligibleDomain, ...]:
     """All domains, with earlier answers reused for those that are unchanged."""
     needs = _parsed(wish.needs)
     pairs = zip_longest(fabric.domains, before[: len(fabric.domains)])
@@ -136,7 +140,9 @@ def _parsed(needs: Pairs) -> dict[str, float]:
     return {resource: parse_quantity(amount) for resource, amount in needs}
 
 
-def _sort_out(domain: NvlinkDomain, wish: Wish, fabric: Fabric, needs: Mapping[str, float]) -> EligibleDomain:
+def _sort_out(
+    domain: NvlinkDomain, wish: NodeRequirements, fabric: Fabric, needs: Mapping[str, float]
+) -> EligibleDomain:
     usable, passed_over = [], []
     for node in domain.nodes:
         refusal = next(_refusals(node, wish, fabric), None) or has_the_rest(node, needs)
@@ -149,7 +155,7 @@ def _sort_out(domain: NvlinkDomain, wish: Wish, fabric: Fabric, needs: Mapping[s
     return EligibleDomain(domain, tuple(usable), tuple(passed_over), tuple(names), has_parts)
 
 
-def _refusals(node: FabricNode, wish: Wish, fabric: Fabric) -> Iterator[Explanation]:
+def _refusals(node: FabricNode, wish: NodeRequirements, fabric: Fabric) -> Iterator[Explanation]:
     shape = wish.shape
     if node.accelerator != shape.accelerator:
         yield Explanation(Reason.WrongAccelerator, f"node {node.name} has {node.accelerator}, not {shape.accelerator}")

@@ -59,7 +59,7 @@ class FreeMap:
         "_holders",
         "_joined",
         "_occupants",
-        "_promised",
+        "_reserved",
         "_vacated",
         "changes",
         "eligible",
@@ -82,7 +82,7 @@ class FreeMap:
         self._vacated: dict[str, list[Hold]] = defaultdict(list)
         self._occupants = occupants
         self._holders: dict[str, list[str]] = defaultdict(list)
-        self._promised: dict[str, Counter[str]] = defaultdict(Counter)  # GPUs by node and holder
+        self._reserved: dict[str, Counter[str]] = defaultdict(Counter)  # GPUs by node and holder
 
     @classmethod
     def of(cls, fabric: Fabric, reserved: Iterable[Hold] = (), occupants: Occupants | None = None) -> FreeMap:
@@ -126,13 +126,13 @@ class FreeMap:
         """Reserve GPUs."""
         self.shift(hold.node, -hold.gpus, hold.joins)
         self._holders[hold.node].append(hold.holder)
-        self._promised[hold.node][hold.holder] += hold.gpus
+        self._reserved[hold.node][hold.holder] += hold.gpus
 
     def release(self, hold: Hold) -> None:
         """Cancel a reservation."""
         self.shift(hold.node, hold.gpus, -hold.joins)
         self._holders[hold.node].remove(hold.holder)
-        self._promised[hold.node][hold.holder] -= hold.gpus
+        self._reserved[hold.node][hold.holder] -= hold.gpus
 
     def shift(self, node: str, gpus: int, joins: int = 0) -> None:
         """Count so many more GPUs as free (fewer, if negative) without a holder: for `supposing`.
@@ -159,7 +159,7 @@ class FreeMap:
             for node, gpus, joins in reversed(self.changes[mark:]):
                 self.shift(node, -gpus, -joins)
 
-    def promised(self, node: str, beside: str) -> int:
+    def reserved(self, node: str, beside: str) -> int:
         """GPUs of a node that are reserved but not yet held by a pod, as the holder `beside` has to count them.
 
         Reservations of others in place of their own terminating pods do not count, as those pods are counted as used.
@@ -167,7 +167,7 @@ class FreeMap:
         known = self.fabric.nodes().get(node)
         if known is None:
             return 0
-        others = self._promised[node].items() if node in self._promised else ()
+        others = self._reserved[node].items() if node in self._reserved else ()
         leave = ((name, gpus) for name, gpus in others if name != beside and name in self._vacated)
         in_place = sum(min(gpus, self.leaving(node, name)) for name, gpus in leave)
         return known.total - known.used - self._free[node] - in_place

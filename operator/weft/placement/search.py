@@ -14,7 +14,7 @@ from weft.placement.names import natural
 from weft.placement.nearness import path_of
 from weft.placement.refusal import refuse
 from weft.placement.rooms import rooms_for
-from weft.placement.tally import NO_WISHES, Group, Wishes, crowding, crowding_of_zones, tally_of
+from weft.placement.tally import NO_WISHES, Group, PlacementPreferences, crowding, crowding_of_zones, tally_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,7 +50,7 @@ ALONE = Neighbours()
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class PlacementRefusal:
     """Why there is no slot and what would make room, and the reason of every domain that was looked at."""
 
     explanation: Explanation
@@ -58,7 +58,7 @@ class Refusal:
 
 
 # The answer to callers that need no reasons, as those of all domains take many times as long to find.
-NOBODY_ASKED = Refusal(Explanation(Reason.NoSlot, ""), ())
+NOBODY_ASKED = PlacementRefusal(Explanation(Reason.NoSlot, ""), ())
 
 
 def find_slot(  # noqa: PLR0913 - what is looked for, where, and how
@@ -69,7 +69,7 @@ def find_slot(  # noqa: PLR0913 - what is looked for, where, and how
     needs: Pairs = (),
     *,
     tells: bool = True,
-) -> Slot | Refusal:
+) -> Slot | PlacementRefusal:
     """Nodes for one replica of `shape`, or why there are none. Reserves nothing: the caller does.
 
     Pipeline stages share a domain unless `placement.domain` is Preferred; a stage itself never leaves one. `needs`
@@ -80,24 +80,24 @@ def find_slot(  # noqa: PLR0913 - what is looked for, where, and how
         return whole
     asked, now = (shape, placement, needs), len(free.changes)
     seen, refusal = free.refusals.get(asked, (-1, None))
-    if isinstance(refusal, Refusal) and seen == now:
+    if isinstance(refusal, PlacementRefusal) and seen == now:
         return refusal
     if not tells and not _may_spread(shape, placement):
         return NOBODY_ASKED
     found = _in_stages_or_not(shape, placement, free, needs)
-    if isinstance(found, Refusal):
+    if isinstance(found, PlacementRefusal):
         free.refusals[asked] = now, found
     return found
 
 
-def _in_stages_or_not(shape: Shape, placement: PlacementSpec, free: FreeMap, needs: Pairs) -> Slot | Refusal:
+def _in_stages_or_not(shape: Shape, placement: PlacementSpec, free: FreeMap, needs: Pairs) -> Slot | PlacementRefusal:
     rooms = rooms_for(shape, placement, free, needs)
     if _may_spread(shape, placement):
         stage = Group(max(1, shape.domain_group_gpus // shape.gpus_per_pod), shape.gpus_per_pod)
         nodes = _stages_over_domains(rooms, stage, shape.pods // stage.pods, free)
         if nodes is not None:
             return Slot(nodes)
-    return Refusal(*refuse(shape, rooms, free, placement.domain))
+    return PlacementRefusal(*refuse(shape, rooms, free, placement.domain))
 
 
 def _may_spread(shape: Shape, placement: PlacementSpec) -> bool:
@@ -118,7 +118,7 @@ def find_in(tally: Tally, placement: PlacementSpec, neighbours: Neighbours, free
     return None if best is None else Slot(pick(tally.nodes(best), tally.group, free))
 
 
-def wishes_of(placement: PlacementSpec, neighbours: Neighbours, free: FreeMap) -> Wishes:
+def wishes_of(placement: PlacementSpec, neighbours: Neighbours, free: FreeMap) -> PlacementPreferences:
     """Criteria besides a tight fit, from `placement.spread` and the neighbours."""
     if neighbours is ALONE:
         return NO_WISHES
@@ -126,8 +126,8 @@ def wishes_of(placement: PlacementSpec, neighbours: Neighbours, free: FreeMap) -
     homes = {free.domain_of(node) for node in neighbours.partners} if not by_zone else set()
     near = tuple(sorted({path_of(free.fabric.domains[home]) for home in homes if home is not None}))
     if by_zone:
-        return Wishes(near, {}, crowding_of_zones(neighbours.siblings, free))
-    return Wishes(near, crowding(neighbours.siblings, free) if placement.spread == "Domain" else {})
+        return PlacementPreferences(near, {}, crowding_of_zones(neighbours.siblings, free))
+    return PlacementPreferences(near, crowding(neighbours.siblings, free) if placement.spread == "Domain" else {})
 
 
 def pick(names: Sequence[str], group: Group, free: FreeMap) -> tuple[str, ...]:

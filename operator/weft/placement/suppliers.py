@@ -99,10 +99,10 @@ def is_selected(node: FabricNode, placement: PlacementSpec) -> Explanation | Non
 
 def _kinds(fabric: Fabric, placement: PlacementSpec, tolerated: Tolerated) -> _Kinds:
     """Supplies by kind: shared by all pools with these wide tolerations, plus what narrow ones add in their domains."""
-    if fabric.ground is None:
+    if fabric.layout is None:
         return _found(fabric.domains, placement, tolerated)
     wish = placement.accelerators, placement.node_selector, tolerated.taints
-    return _LAST.ask(wish, fabric.ground, lambda _: _worked_out(fabric, placement, tolerated))
+    return _LAST.ask(wish, fabric.layout, lambda _: _worked_out(fabric, placement, tolerated))
 
 
 def _worked_out(fabric: Fabric, placement: PlacementSpec, tolerated: Tolerated) -> _Kinds:

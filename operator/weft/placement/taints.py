@@ -91,7 +91,7 @@ _LAST: LastAnswers[TaintIndex, Tolerated] = LastAnswers(REMEMBERED)
 
 def taints_of(fabric: Fabric) -> TaintIndex:
     """The index of the taints of all nodes, which does not depend on pods."""
-    return _LAST_INDEX.ask("taints", fabric.ground or fabric.domains, lambda _: TaintIndex.of(fabric.domains))
+    return _LAST_INDEX.ask("taints", fabric.layout or fabric.domains, lambda _: TaintIndex.of(fabric.domains))
 
 
 def tolerated_by(tolerations: tuple[Toleration, ...], fabric: Fabric) -> Tolerated:

@@ -55,7 +55,7 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class PlacementPreferences:
     """Criteria besides a tight fit: paths to be near to, sorted, and the number of siblings by domain or by zone."""
 
     near: tuple[Tiers, ...] = ()
@@ -63,7 +63,7 @@ class Wishes:
     in_zone: Mapping[str, int] = field(default_factory=dict)
 
 
-NO_WISHES = Wishes()
+NO_WISHES = PlacementPreferences()
 
 
 class Merits(NamedTuple):
@@ -134,7 +134,7 @@ class Tally:
         self.refresh()
         return not self._equals
 
-    def tightest(self, wishes: Wishes = NO_WISHES) -> int | None:
+    def tightest(self, wishes: PlacementPreferences = NO_WISHES) -> int | None:
         """The best domain: in the zone with the fewest siblings, if wished, and there nearest to the wished paths.
 
         Among those the one where the fewest pods fit, but a whole replica; ties are broken by free GPUs there, then the
@@ -148,7 +148,7 @@ class Tally:
         areas = self._nearest(wishes.near) or [self._equals]
         return min(self._best(area, wishes.in_domain) for area in areas)[-1]
 
-    def merits(self, index: int, wishes: Wishes) -> Merits:
+    def merits(self, index: int, wishes: PlacementPreferences) -> Merits:
         """The criteria of `tightest` for one domain."""
         self.refresh()
         domain, (pods, gpus) = self.domains[index].domain, self._tight[index]
@@ -312,7 +312,7 @@ _LAST: LastAnswers[object, _Order] = LastAnswers(1)
 def _order_of(free: FreeMap) -> _Order:
     if "order" not in free.eligible:
         fabric = free.fabric
-        free.eligible["order"] = _LAST.ask("order", fabric.ground or fabric.domains, lambda _: _order(fabric.domains))
+        free.eligible["order"] = _LAST.ask("order", fabric.layout or fabric.domains, lambda _: _order(fabric.domains))
     answer: _Order = free.eligible["order"]
     return answer
 

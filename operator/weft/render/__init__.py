@@ -18,7 +18,7 @@ from weft.render.compute_domain import (
 )
 from weft.render.front import (
     ROUTER_ACCOUNT,
-    Front,
+    FrontSpec,
     front_engine,
     front_image,
     front_program,
@@ -63,7 +63,7 @@ __all__ = [
     "SIDECAR_CONTAINER",
     "SIDECAR_PORT",
     "WARM_UP_CONTAINER",
-    "Front",
+    "FrontSpec",
     "Json",
     "asks_every_pod",
     "chooses_front",

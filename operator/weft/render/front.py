@@ -28,7 +28,7 @@ ROUTER_ACCOUNT = "weft-router"
 
 
 @dataclass(frozen=True, slots=True)
-class Front:
+class FrontSpec:
     """What a router serves: one pool, or a prefill and a decode pool in this order, with their `pair`.
 
     It chooses among the first pods of replicas, or every pod that takes requests; with `alone` only of its own engine.
@@ -48,7 +48,7 @@ class Front:
 
 
 def render_front(
-    owner: ResourceKey, engine: EngineName, router: RouterSpec, front: Front, tags: dict[str, str]
+    owner: ResourceKey, engine: EngineName, router: RouterSpec, front: FrontSpec, tags: dict[str, str]
 ) -> Json:
     """The engine's own router for one pool, or for a prefill/decode pair."""
     one = {labels.PAIR: front.pair} if front.pair else {}
@@ -84,7 +84,7 @@ def render_front(
     return signed(body)
 
 
-def _told_apart(front: Front, engine: str) -> dict[str, str]:
+def _told_apart(front: FrontSpec, engine: str) -> dict[str, str]:
     """Labels by which a Service chooses one of two routers of a pool: the first one keeps the labels it always had."""
     own = {labels.ENGINE: engine} if front.alone else {}
     return own if front.beside else {**own, labels.ROUTED: "true"}

@@ -21,7 +21,7 @@ from weft.render.metadata import child_metadata, pool_labels
 from weft.render.security import pod_security
 from weft.render.sidecar import render_sidecar
 from weft.render.warm_up import warm_up
-from weft.schedulers import Member, scheduler_for
+from weft.schedulers import ReplicaPod, scheduler_for
 
 if TYPE_CHECKING:
     from weft.domain.shape import Plan
@@ -153,7 +153,7 @@ def _marks(pool: PoolRecord, assignment: Assignment, rank: int) -> Marks:
     node = assignment.nodes[rank] if handover is None else None
     group, shared = names.replica_name(pool.key, assignment.replica), assignment.compute_domain
     clique = "" if shared is None else shared.cliques[rank]
-    return scheduler.marks(Member(group, rank, node, handover, spec.placement.node_selector, clique))
+    return scheduler.marks(ReplicaPod(group, rank, node, handover, spec.placement.node_selector, clique))
 
 
 def _claims(pool: PoolRecord, assignment: Assignment) -> Json:

@@ -28,7 +28,7 @@ from weft.scaling.slowness import of_pods
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from weft.domain.calibration import Calibrated, Subject
+    from weft.domain.calibration import Calibrated, CalibrationSubject
     from weft.domain.pool_memory import LoadSample
     from weft.domain.snapshot import PoolObservation
     from weft.domain.workload import Workload
@@ -65,13 +65,13 @@ Expects = Callable[[Calibration], Means | None]
 
 @made_often
 @dataclass(frozen=True, slots=True)
-class Look:
+class CalibrationInput:
     """One pass's view of a pool. `ready` are the first pods of its replicas that are ready on the current revision.
 
     `loads` are the last minute's samples; `network_bound` says that requests wait for KV transfers, not for engines.
     """
 
-    subject: Subject
+    subject: CalibrationSubject
     role: Role
     now: float
     ready: tuple[str, ...]
@@ -80,12 +80,12 @@ class Look:
     network_bound: bool = False
 
 
-def somebody_is_ready(look: Look) -> bool:
+def somebody_is_ready(look: CalibrationInput) -> bool:
     """At least one replica of the current revision is ready; those that are starting or terminating are left out."""
     return bool(look.ready)
 
 
-def metrics_are_fresh_and_whole(look: Look) -> bool:
+def metrics_are_fresh_and_whole(look: CalibrationInput) -> bool:
     """Metrics are fresh from each ready pod, no series is missing, and all values are numbers."""
     seen = look.observation
     if seen is None or what_is_missing(seen) is not None or not seen.complete or seen.missing:
@@ -93,19 +93,19 @@ def metrics_are_fresh_and_whole(look: Look) -> bool:
     return all(map(is_sane, (seen.waiting, seen.kv_usage, *_lengths(look.role, seen))))
 
 
-def latencies_were_measured(look: Look) -> bool:
+def latencies_were_measured(look: CalibrationInput) -> bool:
     """All latencies that this role is calibrated by were measured."""
     seen = look.observation
     return seen is not None and all(is_sane(value) and value > 0 for value in _measured(look.role, seen).values())
 
 
-def there_are_enough_requests(look: Look) -> bool:
+def there_are_enough_requests(look: CalibrationInput) -> bool:
     """One window has enough requests for its mean to be meaningful."""
     rate = look.observation.requests_per_second if look.observation is not None else None
     return is_sane(rate) and rate * WINDOW_SECONDS >= ENOUGH_REQUESTS
 
 
-def nothing_piles_up(look: Look) -> bool:
+def nothing_piles_up(look: CalibrationInput) -> bool:
     """No backlog builds up: the queueing of a saturated pool would be mistaken for slow engines."""
     loads = look.loads
     if all(load.waiting <= MOST_WAITING * load.answered for load in loads):  # so is their mean, whatever it is
@@ -113,18 +113,18 @@ def nothing_piles_up(look: Look) -> bool:
     return fmean([load.waiting / max(1, load.answered) for load in loads]) <= MOST_WAITING
 
 
-def kv_memory_has_room(look: Look) -> bool:
+def kv_memory_has_room(look: CalibrationInput) -> bool:
     """The KV cache has room: a full one evicts sequences, whose prompts are then computed again."""
     used = look.observation.kv_usage if look.observation is not None else None
     return is_sane(used) and used < MOST_KV_USED
 
 
-def the_network_is_not_the_reason(look: Look) -> bool:
+def the_network_is_not_the_reason(look: CalibrationInput) -> bool:
     """The pool is not NetworkBound: a narrow KV path says nothing about how fast replicas compute."""
     return not look.network_bound
 
 
-CLAIMS: tuple[Callable[[Look], bool], ...] = (
+CLAIMS: tuple[Callable[[CalibrationInput], bool], ...] = (
     somebody_is_ready,
     metrics_are_fresh_and_whole,
     latencies_were_measured,
@@ -135,12 +135,14 @@ CLAIMS: tuple[Callable[[Look], bool], ...] = (
 )
 
 
-def is_quiet(look: Look) -> bool:
+def is_quiet(look: CalibrationInput) -> bool:
     """Whether all conditions for a measurement hold."""
     return all(claim(look) for claim in CLAIMS)
 
 
-def watched(memory: CalibrationMemory | None, look: Look, known: tuple[Calibrated, ...]) -> CalibrationMemory:
+def watched(
+    memory: CalibrationMemory | None, look: CalibrationInput, known: tuple[Calibrated, ...]
+) -> CalibrationMemory:
     """The memory with this look added; a new subject, or a clock that was set back, starts from the factors in use."""
     if memory is None or memory.subject != look.subject or _is_of_the_future(memory, look.now):
         memory = CalibrationMemory(look.subject, factors_for(look.subject, known))
@@ -151,7 +153,7 @@ def watched(memory: CalibrationMemory | None, look: Look, known: tuple[Calibrate
     return memory if is_quiet(of(same, look)) else interrupted(memory)
 
 
-def settled(memory: CalibrationMemory, look: Look) -> tuple[str, ...]:
+def settled(memory: CalibrationMemory, look: CalibrationInput) -> tuple[str, ...]:
     """The pods that were ready when the quiet window began and are ready now."""
     if memory.pods == look.ready:
         return look.ready
@@ -159,7 +161,7 @@ def settled(memory: CalibrationMemory, look: Look) -> tuple[str, ...]:
     return tuple([pod for pod in memory.pods if pod in ready])
 
 
-def of(pods: tuple[str, ...], look: Look) -> Look:
+def of(pods: tuple[str, ...], look: CalibrationInput) -> CalibrationInput:
     """The look restricted to some pods."""
     seen = look.observation
     told = () if seen is None else tuple([each.pod for each in seen.pods])
@@ -177,7 +179,7 @@ def interrupted(memory: CalibrationMemory) -> CalibrationMemory:
     return memory if memory.quiet_since is None else replace(memory, pods=(), quiet_since=None)
 
 
-def is_due(memory: CalibrationMemory, look: Look) -> bool:
+def is_due(memory: CalibrationMemory, look: CalibrationInput) -> bool:
     """Whether a whole quiet window has passed since the last measurement, and nothing is in the way now."""
     if memory.subject != look.subject or not is_time(memory, look.now):
         return False
@@ -190,7 +192,7 @@ def is_time(memory: CalibrationMemory, now: float) -> bool:
     return memory.quiet_since is not None and now - memory.quiet_since >= WINDOW_SECONDS
 
 
-def load_of(look: Look, usual: Workload) -> Workload:
+def load_of(look: CalibrationInput, usual: Workload) -> Workload:
     """The workload that one replica received; percentiles of lengths keep their usual ratio to the means."""
     seen = look.observation
     if seen is None or seen.requests_per_second is None:
@@ -208,7 +210,7 @@ def load_of(look: Look, usual: Workload) -> Workload:
     )
 
 
-def learnt(memory: CalibrationMemory, look: Look, expects: Expects) -> CalibrationMemory:
+def learnt(memory: CalibrationMemory, look: CalibrationInput, expects: Expects) -> CalibrationMemory:
     """The memory after one more measurement, from a look that `is_due`.
 
     Nothing is learnt at a load where the model predicts no steady state, or whose latencies tell of neither factor.

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from weft.domain.scaling_spec import ScalingSpec
     from weft.scaling.forecast import Forecast
-    from weft.scaling.reading import Reading
+    from weft.scaling.reading import LoadReading
     from weft.scaling.risk import Margin
     from weft.scaling.sight import ScaleRequest, Sight
 
@@ -212,7 +212,7 @@ def demand(sight: Sight) -> Demand:
     return Demand(arriving, persisting, lately, ahead.over(work), margin, backlog, reading.at_front, rises)
 
 
-def _surprising(sight: Sight, reading: Reading) -> float:
+def _surprising(sight: Sight, reading: LoadReading) -> float:
     """The rate of the last seconds where it exceeds the usual one beyond chance, else 0."""
     state = sight.memory.forecast
     likely = expected(state) / sight.request.work if state is not None else 0.0
@@ -248,7 +248,7 @@ def _true_capacity(sight: Sight) -> float:
     return min(predicted, max(measured, predicted * LEAST_TRUE_CAPACITY)) if predicted > 0 else measured
 
 
-def _rate_of_one(sight: Sight, reading: Reading) -> float:
+def _rate_of_one(sight: Sight, reading: LoadReading) -> float:
     """Mean requests per second of one replica, outliers left out."""
     usual = without_outliers(sight.request.observation, sight.memory.outliers)
     if usual is None or usual.requests_per_second is None:

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 from weft.domain.changed import changed
 from weft.domain.forecast import ForecastState, Pending, QuarterHour
 from weft.domain.start_up import KEPT_STARTS, LONGEST_PHASE_SECONDS, PHASES, MeasuredStart
-from weft.scaling.forecast import BIN_SECONDS, HELD_BINS, MOST_STARTUP_SECONDS
+from weft.scaling.forecast import BIN_SECONDS, MOST_STARTUP_SECONDS
+from weft.scaling.forecast_learning import HELD_BINS
 from weft.scaling.scatter import ASSUMED
 from weft.scaling.seasons import NOTHING_SEEN, QUARTER_SECONDS, QUARTERS_A_DAY
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from weft.domain.changed import changed
 from weft.domain.forecast import ForecastState, Past
-from weft.scaling.forecast import BIN_SECONDS, LEFT_OF_SEASONS
+from weft.scaling.forecast import BIN_SECONDS
+from weft.scaling.forecast_learning import LEFT_OF_SEASONS
 from weft.scaling.reading import is_sane
 from weft.scaling.seasons import change, counted, quarters_known
 

@@ -23,7 +23,7 @@ KV_FULL = 0.7
 
 @made_often
 @dataclass(frozen=True, slots=True)
-class Reading:
+class LoadReading:
     """Trusted load of a pool: answered requests per second, requests waiting for capacity, requests inside in all.
 
     `arrivals` came in during the last `arrival_seconds`, which are few; both are 0 where unknown. `at_front` says that
@@ -41,7 +41,7 @@ class Reading:
     at_front: bool = False
 
 
-def read(observation: PoolObservation | None, role: Role) -> Reading | str:
+def read(observation: PoolObservation | None, role: Role) -> LoadReading | str:
     """The believable part of an observation, or a phrase that says what is missing."""
     missing = what_is_missing(observation)
     if missing is not None or observation is None or observation.requests_per_second is None:
@@ -49,7 +49,7 @@ def read(observation: PoolObservation | None, role: Role) -> Reading | str:
     told = is_sane(observation.waiting) and is_sane(observation.running)
     arrivals, seconds = observation.arrivals, observation.arrival_seconds
     counted = is_sane(arrivals) and is_sane(seconds) and seconds > 0
-    return Reading(
+    return LoadReading(
         observation.requests_per_second,
         backlog(observation, role),
         _or_zero(observation.waiting) + _or_zero(observation.running),

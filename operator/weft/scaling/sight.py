@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from weft.domain.changed import changed
 from weft.domain.made_often import made_often
 from weft.domain.pool_memory import LoadSample, ScaleMemory
-from weft.scaling.forecast import MOST_RATE, watched
+from weft.scaling.forecast_learning import MOST_RATE, watched
 from weft.scaling.keeping import restored
 from weft.scaling.looks import (
     LOAD_WINDOW_SECONDS,
@@ -27,7 +27,7 @@ from weft.scaling.looks import (
     surely_came,
 )
 from weft.scaling.past import with_past
-from weft.scaling.reading import Reading, counted_at_front, front_tells, is_backlog, read
+from weft.scaling.reading import LoadReading, counted_at_front, front_tells, is_backlog, read
 from weft.scaling.risk import with_cost
 from weft.scaling.starts import with_starts
 from weft.scaling.staying import COUNTED_AGO_SECONDS, lasting, stay_seconds
@@ -100,7 +100,7 @@ class Sight:
     """
 
     request: ScaleRequest
-    reading: Reading | None
+    reading: LoadReading | None
     problem: str
     memory: ScaleMemory
     at_front: float = 0.0
@@ -159,7 +159,7 @@ def look(request: ScaleRequest) -> Sight:
     return changed(sight, memory=_having_learnt(sight, found))
 
 
-def _lasting(sight: Sight, found: Reading, offered: float) -> float:
+def _lasting(sight: Sight, found: LoadReading, offered: float) -> float:
     """Requests per second, averaged over how long they stay, once a minute was seen; not while there is a backlog."""
     offered, before = min(MOST_RATE, offered), sight.request.memory
     if before is None or not before.loads or sight.backlogged:
@@ -171,7 +171,7 @@ def _lasting(sight: Sight, found: Reading, offered: float) -> float:
     return kept if found.at_front or not sight.lacks_some else max(before.lasting or 0.0, kept)
 
 
-def _having_learnt(sight: Sight, found: Reading) -> ScaleMemory:
+def _having_learnt(sight: Sight, found: LoadReading) -> ScaleMemory:
     """The memory with what this look teaches about traffic; a front's count is complete, whichever engines answer."""
     if not (found.whole or found.at_front):
         return changed(sight.memory, lasting=None)
@@ -199,7 +199,7 @@ def _starts(seen: PoolObservation | None) -> tuple[float | None, tuple[MeasuredS
     return (None if seen.starts else seen.startup_seconds), seen.starts
 
 
-def _with_replicas(memory: ScaleMemory, request: ScaleRequest, found: Reading) -> ScaleMemory:
+def _with_replicas(memory: ScaleMemory, request: ScaleRequest, found: LoadReading) -> ScaleMemory:
     """The memory with the pods that answer now, and when they last changed; unknown at the first look."""
     pods = tuple(sorted([pod.pod for pod in request.observation.pods])) if request.observation is not None else ()
     if not memory.loads:
@@ -218,7 +218,7 @@ def _without_engines(request: ScaleRequest, problem: str, memory: ScaleMemory) -
     return Sight(request, None, told, memory, counted_at_front(request.observation))
 
 
-def offered_rate(sight: Sight, reading: Reading) -> float:
+def offered_rate(sight: Sight, reading: LoadReading) -> float:
     """Requests per second of the last minute: the front's count, or what engines answered and what piled up in them.
 
     The greater of both counts, as a front may see only part of the traffic. Neither load that moves between replicas
@@ -232,7 +232,7 @@ def offered_rate(sight: Sight, reading: Reading) -> float:
     return inside if at_front is None else max(at_front, inside)
 
 
-def _at_front(reading: Reading, loads: tuple[LoadSample, ...]) -> float | None:
+def _at_front(reading: LoadReading, loads: tuple[LoadSample, ...]) -> float | None:
     """Requests per second that the front counted over the last minute; until a whole one was seen, a lower bound.
 
     Each count stands for the time since the look before. None where the front did not count all the time.
@@ -248,6 +248,6 @@ def _at_front(reading: Reading, loads: tuple[LoadSample, ...]) -> float | None:
     return rate if is_whole_minute(elapsed) else max(0.0, rate - SURELY * math.sqrt(rate / elapsed))
 
 
-def counted_rate(reading: Reading, deviations: float) -> float:
+def counted_rate(reading: LoadReading, deviations: float) -> float:
     """A lower bound of the arrival rate in the last seconds; 0 where nothing counts arrivals."""
     return surely_came(reading.arrivals, reading.arrival_seconds, deviations)

@@ -11,7 +11,7 @@ import math
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from weft.scaling.reading import Reading
+    from weft.scaling.reading import LoadReading
 
 # Requests counted over the last minute arrived half a minute ago on average: shorter stays need no averaging.
 COUNTED_AGO_SECONDS = 30.0
@@ -21,7 +21,7 @@ MOST_STAY_SECONDS = 300.0
 MOST_ABOVE = 4.0
 
 
-def stay_seconds(reading: Reading, coming: float) -> float:
+def stay_seconds(reading: LoadReading, coming: float) -> float:
     """Seconds that a request is being served, by Little's law; 0: unknown.
 
     The number inside over the rate of answers, or the arrival rate `coming` where higher: answers lag behind a ramp.
@@ -30,7 +30,7 @@ def stay_seconds(reading: Reading, coming: float) -> float:
     return min(MOST_STAY_SECONDS, inside / rate) if inside > 0.0 and rate > 0.0 else 0.0
 
 
-def lasting(before: float | None, elapsed_seconds: float, offered: float, reading: Reading) -> float:
+def lasting(before: float | None, elapsed_seconds: float, offered: float, reading: LoadReading) -> float:
     """Arrival rate averaged over how long requests stay; `offered` is the rate of the last minute.
 
     `before` is the answer of the last look, `elapsed_seconds` ago.
@@ -42,7 +42,7 @@ def lasting(before: float | None, elapsed_seconds: float, offered: float, readin
     return before - math.expm1(-max(0.0, elapsed_seconds) / beyond) * (offered - before)
 
 
-def over_the_stay(reading: Reading, lately: float, offered: float) -> float:
+def over_the_stay(reading: LoadReading, lately: float, offered: float) -> float:
     """The rate `lately` averaged over the time that a request stays, as that many are inside together.
 
     A peak that is shorter than the answers overlaps with requests of quieter seconds before it. In a prefill half

@@ -34,24 +34,26 @@ _NORMAL = NormalDist()
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class ExpectedLatencies:
     """Predicted latencies of one replica at the observed load and present factors, and the error bar of each."""
 
     ttft: Percentiles
     tpot: Percentiles
-    ttft_doubt: float
-    tpot_doubt: float
+    ttft_error_bar: float
+    tpot_error_bar: float
 
 
-def followed(factors: Calibration, seen: PoolObservation, role: Role, slo: Slo, expected: Expected) -> Calibration:
+def followed(
+    factors: Calibration, seen: PoolObservation, role: Role, slo: Slo, expected: ExpectedLatencies
+) -> Calibration:
     """The factors with their tails moved towards what was measured, for the latencies that the role has."""
     gain = max(GAIN, 1.0 / (factors.points + 1))
     if role is not Role.Decode:
-        before = factors.ttft_tail or expected.ttft_doubt
+        before = factors.ttft_tail or expected.ttft_error_bar
         tail = _moved(before, tail_of(seen.ttft_buckets, slo.ttft, expected.ttft), slo.ttft, expected.ttft, gain)
         factors = replace(factors, ttft_tail=tail) if tail is not None else factors
     if role is not Role.Prefill:
-        before = factors.tpot_tail or expected.tpot_doubt
+        before = factors.tpot_tail or expected.tpot_error_bar
         tail = _moved(before, tail_of(seen.tpot_buckets, slo.tpot, expected.tpot), slo.tpot, expected.tpot, gain)
         factors = replace(factors, tpot_tail=tail) if tail is not None else factors
     return factors

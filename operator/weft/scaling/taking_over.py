@@ -15,7 +15,7 @@ from weft.domain.reasons import Explanation, Reason
 from weft.domain.shape import Calibration
 
 if TYPE_CHECKING:
-    from weft.domain.calibration import Subject
+    from weft.domain.calibration import CalibrationSubject
     from weft.domain.pool_memory import CalibrationMemory
 
 # Factors in use change when they are 5 % off, at most every 5 minutes (rule L3). The first few follow as they are
@@ -120,5 +120,5 @@ def _shown(factor: float) -> float:
     return float(f"{math.exp(SHOWN_STEP * round(math.log(factor) / SHOWN_STEP)):.3g}")
 
 
-def _is_comparable(one: Subject, other: Subject) -> bool:
+def _is_comparable(one: CalibrationSubject, other: CalibrationSubject) -> bool:
     return (one.model, one.release) == (other.model, other.release)

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 from weft.domain.spec import SchedulerName
 from weft.schedulers.default import Default
 from weft.schedulers.kueue import Kueue
-from weft.schedulers.protocol import Ask, Marks, Member, Scheduler, Site, Taken
+from weft.schedulers.protocol import Ask, Eviction, Marks, ReplicaPod, SchedulerAdapter, Site
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Ask", "Marks", "Member", "Scheduler", "Site", "Taken", "scheduler_for"]
+__all__ = ["Ask", "Eviction", "Marks", "ReplicaPod", "SchedulerAdapter", "Site", "scheduler_for"]
 
-_SCHEDULERS: Mapping[SchedulerName, Scheduler] = {SchedulerName.Default: Default(), SchedulerName.Kueue: Kueue()}
+_SCHEDULERS: Mapping[SchedulerName, SchedulerAdapter] = {SchedulerName.Default: Default(), SchedulerName.Kueue: Kueue()}
 
 
-def scheduler_for(name: SchedulerName) -> Scheduler:
+def scheduler_for(name: SchedulerName) -> SchedulerAdapter:
     """The adapter of the scheduler with this name."""
     return _SCHEDULERS[name]

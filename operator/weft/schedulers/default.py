@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from weft.domain.cluster import PodRecord
     from weft.domain.queueing import AdmissionRecord
     from weft.domain.status import Handover
-    from weft.schedulers.protocol import Ask, Member, Taken
+    from weft.schedulers.protocol import Ask, Eviction, ReplicaPod
 
 
 class Default:
@@ -23,7 +23,7 @@ class Default:
         """None: Weft picks the nodes itself."""
         del ask
 
-    def marks(self, member: Member) -> Marks:
+    def marks(self, member: ReplicaPod) -> Marks:
         """Node affinity to the promised node, by field and not by label: a node may carry the label of another's name.
 
         Also the clique for which the node was chosen: a node that has left it would cut the replica's NVLink.
@@ -36,7 +36,7 @@ class Default:
         del handover, admission
         return ""
 
-    def taken(self, pods: Sequence[PodRecord], admission: AdmissionRecord | None) -> Taken | None:
+    def taken(self, pods: Sequence[PodRecord], admission: AdmissionRecord | None) -> Eviction | None:
         """None: this scheduler gives no replica up, and whoever evicts a pod here is somebody else."""
         del pods, admission
         return None

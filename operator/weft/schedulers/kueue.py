@@ -11,7 +11,7 @@ from weft.domain.reasons import Explanation, Reason
 from weft.domain.spec import SchedulerName
 from weft.domain.status import Handover
 from weft.schedulers.levels import group_of, level_of, product_of
-from weft.schedulers.protocol import Marks, Taken
+from weft.schedulers.protocol import Eviction, Marks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from weft.domain.cluster import PodRecord
     from weft.domain.queueing import AdmissionRecord, Queueing, Stated
     from weft.domain.spec import Pairs
-    from weft.schedulers.protocol import Ask, Member
+    from weft.schedulers.protocol import Ask, ReplicaPod
 
 GROUP = "kueue.x-k8s.io"
 QUEUE = f"{GROUP}/queue-name"  # label of a pod: its LocalQueue
@@ -51,7 +51,7 @@ class Kueue:
         group = group_of(ask.shape, ask.placement.domain)
         return Handover(SchedulerName.Kueue, queue, ask.shape.pods, level, group, product_of(ask.sites))
 
-    def marks(self, member: Member) -> Marks:
+    def marks(self, member: ReplicaPod) -> Marks:
         """Everything that Kueue's webhook would write, so that nothing depends on whether the webhook is called.
 
         A suspending parent keeps Kueue from putting its finalizer on the pods: once members of a group have gone, Kueue
@@ -93,7 +93,7 @@ class Kueue:
                 return _words(stated) or otherwise
         return "admitted, Kueue lets its pods go"
 
-    def taken(self, pods: Sequence[PodRecord], admission: AdmissionRecord | None) -> Taken | None:
+    def taken(self, pods: Sequence[PodRecord], admission: AdmissionRecord | None) -> Eviction | None:
         """Why Kueue took the replica away: it evicted the pods, or the Workload is finished and admits no more pods."""
         said = next((pod.stopped for pod in pods if pod.terminating and pod.stopped is not None), None)
         evicted = _holding(admission, "Evicted")
@@ -101,9 +101,9 @@ class Kueue:
             said = evicted.reason, evicted.message  # they went faster than anybody looked
         if said is not None:
             reason = said[0].removeprefix(_EVICTED)
-            return Taken(f"Kueue took it away: {reason}: {said[1]}", reason not in NO_FAULT)
+            return Eviction(f"Kueue took it away: {reason}: {said[1]}", reason not in NO_FAULT)
         finished = _holding(admission, "Finished")
-        return None if finished is None else Taken(f"Kueue gave it up: {_words(finished)}", fault=True)
+        return None if finished is None else Eviction(f"Kueue gave it up: {_words(finished)}", fault=True)
 
 
 def _missing(ask: Ask, queueing: Queueing) -> Iterator[Explanation]:

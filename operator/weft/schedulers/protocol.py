@@ -37,7 +37,7 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class ReplicaPod:
     """One pod of a replica. `group` is the name of the replica, `node` is set where Weft picked one.
 
     `clique` is the NVLink clique in which that node has to be, empty where it does not matter.
@@ -67,24 +67,24 @@ class Marks:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class Eviction:
     """A replica that its scheduler gave up. `fault` says whether the next attempt should wait because of it."""
 
     message: str
     fault: bool
 
 
-class Scheduler(Protocol):
+class SchedulerAdapter(Protocol):
     """The adapter of one scheduler. Every method is a pure function of its arguments."""
 
     def hand_over(self, ask: Ask) -> Handover | Explanation | None:
         """What a new replica asks for, or why it cannot; None where Weft picks the nodes."""
 
-    def marks(self, member: Member) -> Marks:
+    def marks(self, member: ReplicaPod) -> Marks:
         """What one pod carries so that this scheduler does with it what was decided."""
 
     def waits_for(self, handover: Handover, admission: AdmissionRecord | None) -> str:
         """What a replica that may not run yet waits for, in the scheduler's words; empty where it waits for nothing."""
 
-    def taken(self, pods: Sequence[PodRecord], admission: AdmissionRecord | None) -> Taken | None:
+    def taken(self, pods: Sequence[PodRecord], admission: AdmissionRecord | None) -> Eviction | None:
         """Why the scheduler gave a replica up, or None while it did not."""

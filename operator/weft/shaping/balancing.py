@@ -8,12 +8,12 @@ from weft.domain.reasons import Explanation, Reason
 from weft.domain.spec import Balancing
 
 if TYPE_CHECKING:
-    from weft.shaping.case import Case
+    from weft.shaping.case import ShapeCase
 
 FEWEST_RANKS, MOST_PORTS = 2, 8  # of vLLM's supervisor, and of an InferencePool of the Gateway API Inference Extension
 
 
-def balancing_conflict(case: Case) -> Explanation | None:
+def balancing_conflict(case: ShapeCase) -> Explanation | None:
     """The first such reason, or None, as where there is nothing to balance."""
     shape = case.option.shape
     match case.request.spec.balances(shape):
@@ -28,7 +28,7 @@ def balancing_conflict(case: Case) -> Explanation | None:
     return None
 
 
-def _too_few_nodes(case: Case) -> Explanation | None:
+def _too_few_nodes(case: ShapeCase) -> Explanation | None:
     """Refuse more pods than the domain has nodes: each pod of a replica needs a node, and all ranks one domain."""
     shape, supply = case.option.shape, case.option.supply
     nodes = supply.domain_gpus // supply.gpus_per_node

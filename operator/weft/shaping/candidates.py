@@ -33,7 +33,7 @@ class Option:
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class CandidateSetting:
     """The supply, engine and precision that candidates are generated for."""
 
     supply: Supply
@@ -102,7 +102,7 @@ def wished_engines(request: ShapeRequest, catalog: Catalog) -> tuple[EngineName,
     return (catalog.engine(name).name,)
 
 
-def single_stage(request: ShapeRequest, setting: Setting) -> tuple[Option, ...]:
+def single_stage(request: ShapeRequest, setting: CandidateSetting) -> tuple[Option, ...]:
     """Shapes whose GPUs all share one NVLink domain (or any number of stages, if that is pinned)."""
     pins = request.spec.shape
     stages = pins.pipeline_parallel or 1
@@ -117,7 +117,7 @@ def single_stage(request: ShapeRequest, setting: Setting) -> tuple[Option, ...]:
     return tuple(setting.option(each) for each in sorted(sizes | _running_sizes(request, setting), key=_order))
 
 
-def more_stages(request: ShapeRequest, setting: Setting) -> Iterator[tuple[Option, ...]]:
+def more_stages(request: ShapeRequest, setting: CandidateSetting) -> Iterator[tuple[Option, ...]]:
     """Candidates where no single stage holds the model: groups of shapes with 2, 4, ... stages of the largest TP."""
     pins = request.spec.shape
     if pins.pipeline_parallel is not None:
@@ -149,13 +149,13 @@ def gpus_per_pod(sizes: Sizes, gpus_per_node: int) -> int:
     return parts[0] if parts else unit
 
 
-def _tensor_sizes(pins: ShapePins, setting: Setting) -> list[int]:
+def _tensor_sizes(pins: ShapePins, setting: CandidateSetting) -> list[int]:
     if pins.tensor_parallel is not None:
         return [pins.tensor_parallel]
     return _powers_of_two(_reach(setting))
 
 
-def _data_sizes(request: ShapeRequest, setting: Setting, tensor: int) -> list[int]:
+def _data_sizes(request: ShapeRequest, setting: CandidateSetting, tensor: int) -> list[int]:
     """Sizes of attention DP inside a replica, which only helps models with experts: all, or what a pinned EP leaves."""
     pins = request.spec.shape
     if pins.data_parallel is not None:
@@ -194,7 +194,7 @@ def _decode_context_sizes(request: ShapeRequest, tensor: int, data: int = 1, exp
     return [1, tensor] if role is Role.Decode and copies == tensor > 1 else [1]
 
 
-def _prefill_context_sizes(request: ShapeRequest, setting: Setting, tensor: int, data: int) -> list[int]:
+def _prefill_context_sizes(request: ShapeRequest, setting: CandidateSetting, tensor: int, data: int) -> list[int]:
     """Sizes of prefill context parallelism (PCP): only for prefill, of models whose prompts the engine can share."""
     pins = request.spec.shape
     pinned = pins.prefill_context_parallel
@@ -206,7 +206,7 @@ def _prefill_context_sizes(request: ShapeRequest, setting: Setting, tensor: int,
     return [size for size in _powers_of_two(MOST_PROMPT_GROUPS) if size * tensor <= max(tensor, _reach(setting))]
 
 
-def _reach(setting: Setting) -> int:
+def _reach(setting: CandidateSetting) -> int:
     """The most GPUs that a replica may have in one stage."""
     return 1 if setting.supply.shared else setting.supply.domain_gpus
 
@@ -222,7 +222,7 @@ def _expert_sizes(request: ShapeRequest, tensor: int, groups: int) -> set[int]:
     return {1, group} if group == tensor else {group}
 
 
-def _running_sizes(request: ShapeRequest, setting: Setting) -> set[Sizes]:
+def _running_sizes(request: ShapeRequest, setting: CandidateSetting) -> set[Sizes]:
     """The running shape's sizes, which are always considered unless a pin excludes them."""
     running = request.incumbent.shape if request.incumbent else None
     where = (setting.engine, setting.accelerator.name, setting.precision)

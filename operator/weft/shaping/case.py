@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weft.catalog.calibrated import ENOUGH_POINTS, calibrated_spread
-from weft.domain.calibration import NOTHING_KNOWN, Subject, factors_for, measured_on
+from weft.domain.calibration import NOTHING_KNOWN, CalibrationSubject, factors_for, measured_on
 from weft.domain.shape import Calibration
 from weft.engines.batches import counted_on
 from weft.engines.context_parallelism import Sharing
 from weft.engines.handover import wire_of
-from weft.perf import Doubt, ReplicaModel, stored_kv
+from weft.perf import ErrorBar, ReplicaModel, stored_kv
 from weft.shaping.speculating import resolve_speculation
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class ShapeCase:
     """One candidate shape, the request and the catalog."""
 
     option: Option
@@ -53,15 +53,15 @@ class Case:
         return Calibration(found.prefill, found.decode)
 
     @property
-    def subject(self) -> Subject | None:
+    def subject(self) -> CalibrationSubject | None:
         """The subject that live metrics of this shape calibrate; None if no release is settled for its engine."""
         release = self.request.engine
         if release is None or release.name is not self.option.shape.engine:
             return None
-        return Subject.of(self.request.spec.model.model_id, release, self.option.shape)
+        return CalibrationSubject.of(self.request.spec.model.model_id, release, self.option.shape)
 
     @property
-    def doubt(self) -> Doubt:
+    def error_bar(self) -> ErrorBar:
         """The error bar: factors that latencies exceed their prediction by one time in ten.
 
         It is smaller once this very shape was measured: similar shapes share its factors, but are not measured
@@ -72,7 +72,7 @@ class Case:
         if own is not None:
             spread = calibrated_spread(spread, own)
         measured = own is not None and own.points >= ENOUGH_POINTS
-        return Doubt(spread.ttft, spread.tpot, guessed=not measured and not self.would_replace_what_is_measured)
+        return ErrorBar(spread.ttft, spread.tpot, guessed=not measured and not self.would_replace_what_is_measured)
 
     @property
     def would_replace_what_is_measured(self) -> bool:
@@ -84,7 +84,7 @@ class Case:
         running = self.request.incumbent
         if running is None or running.shape == self.option.shape:
             return False
-        subject = Subject.of(self.request.spec.model.model_id, running.engine, running.shape)
+        subject = CalibrationSubject.of(self.request.spec.model.model_id, running.engine, running.shape)
         known = measured_on(subject, self.request.calibration)
         return known is not None and known.points >= ENOUGH_POINTS
 

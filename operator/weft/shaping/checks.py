@@ -15,7 +15,7 @@ from weft.engines.option_rules import options_shape_conflict
 from weft.engines.precision import precision_conflict
 from weft.engines.tensorrt_llm_shapes import tensorrt_llm_shape_conflict
 from weft.shaping.balancing import balancing_conflict
-from weft.shaping.case import Case
+from weft.shaping.case import ShapeCase
 from weft.shaping.halves import a_half_is_one_stage, both_halves_are_of_one_generation, groups_hand_over_kv
 from weft.shaping.host_kv import disk_kv_conflict, host_kv_conflict, lmcache_conflict
 from weft.shaping.memory import one_sequence_fits_beside_them, weights_fit
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from weft.domain.shape import Shape
 
 
-Claim = Callable[[Case], Explanation | None]
+Claim = Callable[[ShapeCase], Explanation | None]
 
 
-def _heads_divide(case: Case) -> Explanation | None:
+def _heads_divide(case: ShapeCase) -> Explanation | None:
     architecture, tensor = case.request.architecture, case.option.shape.tensor_parallel
     if _divides(architecture, tensor):
         return None
@@ -48,7 +48,7 @@ def _divides(architecture: Architecture, tensor: int) -> bool:
     )
 
 
-def _groups_are_what_the_engine_forms(case: Case) -> Explanation | None:
+def _groups_are_what_the_engine_forms(case: ShapeCase) -> Explanation | None:
     shape, model = case.option.shape, case.request.architecture.model_id
     group = shape.domain_group_gpus
     if case.request.architecture.experts is None:
@@ -65,7 +65,7 @@ def _groups_are_what_the_engine_forms(case: Case) -> Explanation | None:
     )
 
 
-def _experts_divide(case: Case) -> Explanation | None:
+def _experts_divide(case: ShapeCase) -> Explanation | None:
     experts, size = case.request.architecture.experts, case.option.shape.expert_parallel
     if experts is None or experts.count % size == 0:
         return None
@@ -75,14 +75,14 @@ def _experts_divide(case: Case) -> Explanation | None:
     )
 
 
-def _layers_can_be_cut(case: Case) -> Explanation | None:
+def _layers_can_be_cut(case: ShapeCase) -> Explanation | None:
     layers, stages = case.request.architecture.layers, case.option.shape.pipeline_parallel
     if stages <= layers:
         return None
     return Explanation(Reason.LayersNotDivisible, f"PP {stages} is more than {layers} layers; allowed: 1 to {layers}")
 
 
-def _devices_are_whole(case: Case) -> Explanation | None:
+def _devices_are_whole(case: ShapeCase) -> Explanation | None:
     shape, supply = case.option.shape, case.option.supply
     if shape.gpus == 1 or not supply.shared:
         return None
@@ -92,7 +92,7 @@ def _devices_are_whole(case: Case) -> Explanation | None:
     )
 
 
-def _groups_stay_in_a_domain(case: Case) -> Explanation | None:
+def _groups_stay_in_a_domain(case: ShapeCase) -> Explanation | None:
     shape, supply = case.option.shape, case.option.supply
     if shape.domain_group_gpus <= supply.domain_gpus:
         return None
@@ -103,7 +103,7 @@ def _groups_stay_in_a_domain(case: Case) -> Explanation | None:
     )
 
 
-def _replica_stays_in_a_domain_unless_stages_may_leave(case: Case) -> Explanation | None:
+def _replica_stays_in_a_domain_unless_stages_may_leave(case: ShapeCase) -> Explanation | None:
     shape, supply = case.option.shape, case.option.supply
     if shape.gpus <= supply.domain_gpus or case.request.spec.placement.domain is DomainRule.Preferred:
         return None
@@ -115,7 +115,7 @@ def _replica_stays_in_a_domain_unless_stages_may_leave(case: Case) -> Explanatio
     )
 
 
-def _pods_are_equal_parts_of_nodes(case: Case) -> Explanation | None:
+def _pods_are_equal_parts_of_nodes(case: ShapeCase) -> Explanation | None:
     shape, supply = case.option.shape, case.option.supply
     if shape.gpus_per_pod <= supply.gpus_per_node:
         return None
@@ -126,7 +126,7 @@ def _pods_are_equal_parts_of_nodes(case: Case) -> Explanation | None:
     )
 
 
-def _the_release_forms_groups_over_pods(case: Case) -> Explanation | None:
+def _the_release_forms_groups_over_pods(case: ShapeCase) -> Explanation | None:
     """Refuse tensor groups over several pods in releases that cannot form them; whole ranks per pod always work."""
     shape, able = case.option.shape, case.limits.group_over_pods
     if shape.pods == 1:
@@ -140,18 +140,18 @@ def _the_release_forms_groups_over_pods(case: Case) -> Explanation | None:
     )
 
 
-def _the_image_is_made_for_it(case: Case) -> Explanation | None:
+def _the_image_is_made_for_it(case: ShapeCase) -> Explanation | None:
     wish = case.request.spec.engine
     return nim_shape_conflict(wish.image, wish.env, case.option.shape)
 
 
-def _the_engine_has_such_ranks(case: Case) -> Explanation | None:
+def _the_engine_has_such_ranks(case: ShapeCase) -> Explanation | None:
     """Refuse ranks that TensorRT-LLM lacks: its attention is replicated on all GPUs of a group or split over all."""
     why = tensorrt_llm_shape_conflict(case.option.shape)
     return Explanation(Reason.ShapeInvalid, why) if why is not None else None
 
 
-def _ranks_keep_their_stages_in_one_pod(case: Case) -> Explanation | None:
+def _ranks_keep_their_stages_in_one_pod(case: ShapeCase) -> Explanation | None:
     """Refuse ranks whose pipeline stages span pods: a rank is one engine, started whole in one pod."""
     shape = case.option.shape
     rank = shape.tensor_parallel * shape.pipeline_parallel
@@ -165,7 +165,7 @@ def _ranks_keep_their_stages_in_one_pod(case: Case) -> Explanation | None:
     )
 
 
-def _stages_of_ranks_share_a_domain(case: Case) -> Explanation | None:
+def _stages_of_ranks_share_a_domain(case: ShapeCase) -> Explanation | None:
     """Refuse DP with PP beyond one domain: each pod has all stages of its ranks, so expert groups span all pods."""
     shape, supply = case.option.shape, case.option.supply
     if 1 in {shape.data_parallel, shape.pipeline_parallel} or shape.gpus <= supply.domain_gpus:
@@ -177,7 +177,7 @@ def _stages_of_ranks_share_a_domain(case: Case) -> Explanation | None:
     )
 
 
-def _precision_is_served(case: Case) -> Explanation | None:
+def _precision_is_served(case: ShapeCase) -> Explanation | None:
     shape, accelerator = case.option.shape, case.option.accelerator
     served = case.catalog.precisions(accelerator, shape.engine)
     if shape.precision in served and accelerator.peak_flops(shape.precision) is not None:
@@ -189,13 +189,13 @@ def _precision_is_served(case: Case) -> Explanation | None:
     )
 
 
-def _the_checkpoint_can_be_stored_so(case: Case) -> Explanation | None:
+def _the_checkpoint_can_be_stored_so(case: ShapeCase) -> Explanation | None:
     stored, shape = case.request.architecture.checkpoint_precision, case.option.shape
     why = precision_conflict(stored, shape.precision, shape.engine)
     return Explanation(Reason.PrecisionUnsupported, why) if why is not None else None
 
 
-def _the_release_serves_the_precision(case: Case) -> Explanation | None:
+def _the_release_serves_the_precision(case: ShapeCase) -> Explanation | None:
     precision = case.option.shape.precision
     able = case.limits.serving(precision)
     if able.include(case.engine_version):
@@ -204,7 +204,7 @@ def _the_release_serves_the_precision(case: Case) -> Explanation | None:
     return Explanation(Reason.PrecisionUnsupported, sentence)
 
 
-def _the_attention_has_kernels(case: Case) -> Explanation | None:
+def _the_attention_has_kernels(case: ShapeCase) -> Explanation | None:
     architecture, generation = case.request.architecture, case.option.accelerator.generation
     sparse = any(isinstance(block.mixer, LatentAttention) and block.mixer.selector for block in architecture.blocks)
     if not sparse or generation in case.limits.sparse_attention:
@@ -216,7 +216,7 @@ def _the_attention_has_kernels(case: Case) -> Explanation | None:
     )
 
 
-def _weight_blocks_stay_whole(case: Case) -> Explanation | None:
+def _weight_blocks_stay_whole(case: ShapeCase) -> Explanation | None:
     """Refuse TP that splits blocks of weights with a shared scale: vLLM's check of row-parallel layers."""
     architecture, shape = case.request.architecture, case.option.shape
     block, tensor = architecture.weight_block, shape.tensor_parallel
@@ -233,26 +233,26 @@ def _weight_blocks_stay_whole(case: Case) -> Explanation | None:
     )
 
 
-def _the_release_offloads_kv(case: Case) -> Explanation | None:
+def _the_release_offloads_kv(case: ShapeCase) -> Explanation | None:
     able = case.limits.kv_offload
     if case.request.spec.kv.offload_json is None or able.include(case.engine_version):
         return None
     return Explanation(Reason.EngineUnsupported, f"{case.release} does not know kvCache.offload; allowed: {able}")
 
 
-def _contexts_are_shared_as_the_engine_can(case: Case) -> Explanation | None:
+def _contexts_are_shared_as_the_engine_can(case: ShapeCase) -> Explanation | None:
     why = decode_context_conflict(case.sharing)
     return Explanation(Reason.ContextNotShared, why) if why is not None else None
 
 
-def _the_users_arguments_work_in_it(case: Case) -> Explanation | None:
+def _the_users_arguments_work_in_it(case: ShapeCase) -> Explanation | None:
     experts, spec = case.request.architecture.experts, case.request.spec.engine
     count = experts.count if experts is not None else None
     why = options_shape_conflict(spec, case.option.shape, case.engine_version, count)
     return Explanation(Reason.ArgumentConflict, f"engine.args {why}") if why is not None else None
 
 
-def _prompts_are_shared_as_the_engine_can(case: Case) -> Explanation | None:
+def _prompts_are_shared_as_the_engine_can(case: ShapeCase) -> Explanation | None:
     why = prefill_context_conflict(case.sharing)
     return Explanation(Reason.PromptNotShared, why) if why is not None else None
 
@@ -294,7 +294,7 @@ CLAIMS: tuple[Claim, ...] = (
 )
 
 
-def refusal(case: Case) -> Explanation | None:
+def refusal(case: ShapeCase) -> Explanation | None:
     """Why a shape is impossible, or None."""
     return next((found for claim in CLAIMS if (found := claim(case)) is not None), None)
 

@@ -18,8 +18,15 @@ from weft.domain.spec import Balancing, PlacementSpec, PodSpec, RolloutSpec, Rou
 from weft.domain.units import GIB
 from weft.engines.lmcache import SEED
 from weft.engines.nim_profiles import PROFILE
-from weft.shaping.candidates import Option, Setting, more_stages, served_precisions, single_stage, wished_engines
-from weft.shaping.case import Case
+from weft.shaping.candidates import (
+    CandidateSetting,
+    Option,
+    more_stages,
+    served_precisions,
+    single_stage,
+    wished_engines,
+)
+from weft.shaping.case import ShapeCase
 from weft.shaping.checks import refusal
 from weft.shaping.memory import OF_MEMORY, missing_bytes
 from weft.shaping.ranking import (
@@ -56,7 +63,7 @@ REMEMBERED = 4096  # cached choices and capacities: a few for each pool of a lar
 
 
 @dataclass(frozen=True)
-class Answer:
+class ShapeChoice:
     """The plan, and how its shape compares to the others.
 
     `outline` is the plan without alternatives: predicting each of them takes as long as the choice, and is only done on
@@ -89,12 +96,12 @@ def outline(request: ShapeRequest, catalog: Catalog) -> Plan:
     return answer(request, catalog).outline
 
 
-def answer(request: ShapeRequest, catalog: Catalog) -> Answer:
+def answer(request: ShapeRequest, catalog: Catalog) -> ShapeChoice:
     """The plan of `choose` with its score; raises the same errors."""
     asked = what_matters(request)
     outcome = _remembered(changed(asked, incumbent=None), catalog)
     running = request.incumbent
-    if running is not None and not (isinstance(outcome, Answer) and outcome.outline.shape == running.shape):
+    if running is not None and not (isinstance(outcome, ShapeChoice) and outcome.outline.shape == running.shape):
         incumbent = replace(running, alternatives=())  # a smaller cache key
         outcome = _remembered(replace(asked, incumbent=incumbent), catalog)
     if isinstance(outcome, WeftError):
@@ -133,7 +140,7 @@ def _looked_at(spec: PoolSpec) -> PoolSpec:
 
 
 @functools.lru_cache(maxsize=REMEMBERED)
-def _remembered(request: ShapeRequest, catalog: Catalog) -> Answer | WeftError:
+def _remembered(request: ShapeRequest, catalog: Catalog) -> ShapeChoice | WeftError:
     """The cached choice, a pure function of its arguments, as decide asks for it every second."""
     try:
         return _chosen(request, catalog)
@@ -141,7 +148,7 @@ def _remembered(request: ShapeRequest, catalog: Catalog) -> Answer | WeftError:
         return type(error)(error.reason, error.message)  # without its traceback
 
 
-def possible_cases(request: ShapeRequest, catalog: Catalog) -> tuple[Case, ...]:
+def possible_cases(request: ShapeRequest, catalog: Catalog) -> tuple[ShapeCase, ...]:
     """Every shape that could serve the request, whatever its speed."""
     return tuple(_sorted_out(request, catalog)[0])
 
@@ -165,23 +172,23 @@ def _capacity_of(shape: Shape, planned: float, request: ShapeRequest, catalog: C
     return capacity_worth(case, request.workload, planned)
 
 
-def _case_of(shape: Shape, request: ShapeRequest, catalog: Catalog) -> Case:
+def _case_of(shape: Shape, request: ShapeRequest, catalog: Catalog) -> ShapeCase:
     accelerator = catalog.accelerator(shape.accelerator)
     supply = next((each for each in request.supplies if each.accelerator == accelerator.name), None)
     if supply is None:
         raise Blocked(Reason.NoAccelerator, f"there is no {accelerator.name}")
-    return Case(Option(shape, supply, accelerator), request, catalog)
+    return ShapeCase(Option(shape, supply, accelerator), request, catalog)
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
     """An impossible shape, and why."""
 
-    case: Case
+    case: ShapeCase
     why: Explanation
 
 
-def _chosen(request: ShapeRequest, catalog: Catalog) -> Answer:
+def _chosen(request: ShapeRequest, catalog: Catalog) -> ShapeChoice:
     possible, refused = _sorted_out(request, catalog)
     if not possible:
         raise _nothing_possible(request, refused)
@@ -207,7 +214,7 @@ def _chosen(request: ShapeRequest, catalog: Catalog) -> Answer:
         verdict=praise(chosen, best),
     )
     cannot_be = tuple([Candidate(each.case.option.shape, each.why) for each in told])
-    return Answer(plan, chosen, tuple([losers[place] for place in places if place < many]), cannot_be)
+    return ShapeChoice(plan, chosen, tuple([losers[place] for place in places if place < many]), cannot_be)
 
 
 def _closest_first(refused: list[Refused]) -> list[Refused]:
@@ -238,8 +245,8 @@ def _nothing_possible(request: ShapeRequest, refused: list[Refused]) -> WeftErro
     return nothing_possible(request, tuple((each.case, each.why) for each in told))
 
 
-def _sorted_out(request: ShapeRequest, catalog: Catalog) -> tuple[list[Case], list[Refused]]:
-    possible: list[Case] = []
+def _sorted_out(request: ShapeRequest, catalog: Catalog) -> tuple[list[ShapeCase], list[Refused]]:
+    possible: list[ShapeCase] = []
     refused: list[Refused] = []
     for setting in _settings(request, catalog):
         found, lost = _checked(single_stage(request, setting), request, catalog)
@@ -256,12 +263,14 @@ def _sorted_out(request: ShapeRequest, catalog: Catalog) -> tuple[list[Case], li
     return possible, refused
 
 
-def _checked(options: tuple[Option, ...], request: ShapeRequest, catalog: Catalog) -> tuple[list[Case], list[Refused]]:
-    verdicts = [(case, refusal(case)) for case in (Case(option, request, catalog) for option in options)]
+def _checked(
+    options: tuple[Option, ...], request: ShapeRequest, catalog: Catalog
+) -> tuple[list[ShapeCase], list[Refused]]:
+    verdicts = [(case, refusal(case)) for case in (ShapeCase(option, request, catalog) for option in options)]
     return [case for case, why in verdicts if why is None], [Refused(case, why) for case, why in verdicts if why]
 
 
-def _settings(request: ShapeRequest, catalog: Catalog) -> Iterator[Setting]:
+def _settings(request: ShapeRequest, catalog: Catalog) -> Iterator[CandidateSetting]:
     """Supplies by name, each with every engine and precision that the pool allows."""
     combinations = tuple(itertools.product(wished_engines(request, catalog), served_precisions(request)))
     apart = request.spec.balancing is Balancing.External
@@ -269,10 +278,10 @@ def _settings(request: ShapeRequest, catalog: Catalog) -> Iterator[Setting]:
         if request.spec.placement.allows(supply.accelerator):
             for engine, precision in combinations:
                 accelerator = catalog.accelerator(supply.accelerator)
-                yield Setting(supply, accelerator, engine, precision, rank_per_pod=apart)
+                yield CandidateSetting(supply, accelerator, engine, precision, rank_per_pod=apart)
 
 
-def _release(request: ShapeRequest, case: Case, catalog: Catalog) -> EngineRelease:
+def _release(request: ShapeRequest, case: ShapeCase, catalog: Catalog) -> EngineRelease:
     """The settled release, else the wished or default version; its image is the vendor's unless the pool names one."""
     accelerator, kept_release = case.option.accelerator, request.engine
     if kept_release is not None and not _is_image_of_another_vendor(kept_release, accelerator, catalog):

@@ -11,10 +11,10 @@ from weft.engines.handover import context_conflict, tensor_conflict
 from weft.engines.sglang_handover import sglang_tensor_conflict
 
 if TYPE_CHECKING:
-    from weft.shaping.case import Case
+    from weft.shaping.case import ShapeCase
 
 
-def both_halves_are_of_one_generation(case: Case) -> Explanation | None:
+def both_halves_are_of_one_generation(case: ShapeCase) -> Explanation | None:
     """Refuse halves on different GPU generations, for which engines choose different attention backends."""
     partner, own = case.request.partner, case.option.accelerator.generation
     if partner is None or not case.is_of_another_generation:
@@ -26,7 +26,7 @@ def both_halves_are_of_one_generation(case: Case) -> Explanation | None:
     )
 
 
-def a_half_is_one_stage(case: Case) -> Explanation | None:
+def a_half_is_one_stage(case: ShapeCase) -> Explanation | None:
     """Refuse pipeline parallelism in a half, as no connector moves KV between stages."""
     stages = case.option.shape.pipeline_parallel
     if stages == 1 or not case.request.spec.role.is_half:
@@ -37,7 +37,7 @@ def a_half_is_one_stage(case: Case) -> Explanation | None:
     )
 
 
-def groups_hand_over_kv(case: Case) -> Explanation | None:
+def groups_hand_over_kv(case: ShapeCase) -> Explanation | None:
     """Refuse TP and context-parallel sizes between which the engine cannot transfer KV."""
     partner, own = case.request.partner, case.option.shape
     if partner is None or partner.shape is None:
@@ -48,7 +48,7 @@ def groups_hand_over_kv(case: Case) -> Explanation | None:
     return Explanation(Reason.PairIncompatible, why) if why is not None else None
 
 
-def _unjoined(case: Case, prefill: int, decode: int) -> str | None:
+def _unjoined(case: ShapeCase, prefill: int, decode: int) -> str | None:
     """Why the engine cannot transfer KV between tensor groups of these sizes, or None."""
     if case.option.shape.engine is EngineName.SGLang:
         return sglang_tensor_conflict(case.engine_version, case.request.architecture, prefill, decode)

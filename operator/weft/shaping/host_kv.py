@@ -17,13 +17,13 @@ from weft.perf import footprint
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from weft.shaping.case import Case
+    from weft.shaping.case import ShapeCase
 
 # In SGLang's packages too small a host cache is an assertion up to 0.5.14, and a warning from 0.5.15 on.
 TAKES_LESS_THAN_THE_GPU = (0, 5, 15)
 
 
-def host_kv_conflict(case: Case) -> Explanation | None:
+def host_kv_conflict(case: ShapeCase) -> Explanation | None:
     """Why the engine would not start with so small a host cache, compared to the predicted KV of its GPUs, or None."""
     spec, shape = case.request.spec, case.option.shape
     version = numbers(case.engine_version)
@@ -41,7 +41,7 @@ def host_kv_conflict(case: Case) -> Explanation | None:
     )
 
 
-def disk_kv_conflict(case: Case) -> Explanation | None:
+def disk_kv_conflict(case: ShapeCase) -> Explanation | None:
     """Why the release would fill the disks of nodes without bound, or cannot use them, or None."""
     able, spec, shape = case.limits.kv_disk, case.request.spec, case.option.shape
     if not disk_bytes(spec, shape):
@@ -57,7 +57,7 @@ def disk_kv_conflict(case: Case) -> Explanation | None:
     )
 
 
-def lmcache_conflict(case: Case) -> Explanation | None:
+def lmcache_conflict(case: ShapeCase) -> Explanation | None:
     """Why LMCache could not reuse its KV in such a replica, or would use that of another rank, or None."""
     spec, shape = case.request.spec, case.option.shape
     if spec.role.is_half or shape.engine is not EngineName.VLLM or not keeps_by_lmcache(spec):
@@ -66,7 +66,7 @@ def lmcache_conflict(case: Case) -> Explanation | None:
     return Explanation(Reason.ShapeInvalid, f"kvCache.offload.backend LMCache {why}") if why is not None else None
 
 
-def _lmcache_claims(case: Case) -> Iterator[tuple[bool, str]]:
+def _lmcache_claims(case: ShapeCase) -> Iterator[tuple[bool, str]]:
     """Yield (whether it applies, message) for each problem. Read from LMCache 0.3.9 to 0.5.6.
 
     Configurations that merely miss the cache and served before stay allowed. KV of the first stage alone is only looked

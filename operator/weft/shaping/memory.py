@@ -9,12 +9,12 @@ from weft.domain.units import GIB
 from weft.perf import footprint, sequence_bytes_per_gpu
 
 if TYPE_CHECKING:
-    from weft.shaping.case import Case
+    from weft.shaping.case import ShapeCase
 
 OF_MEMORY = frozenset({Reason.OutOfMemory, Reason.NoRoomForKV})
 
 
-def weights_fit(case: Case) -> Explanation | None:
+def weights_fit(case: ShapeCase) -> Explanation | None:
     """None where weights fit on each GPU beside what the engine reserves, else why not."""
     memory = footprint(case.replica)
     if memory.room_bytes > 0:
@@ -26,7 +26,7 @@ def weights_fit(case: Case) -> Explanation | None:
     )
 
 
-def one_sequence_fits_beside_them(case: Case) -> Explanation | None:
+def one_sequence_fits_beside_them(case: ShapeCase) -> Explanation | None:
     """None where the KV cache of a sequence of the target context fits beside the weights, else why not."""
     replica, context = case.replica, case.request.target_context_tokens
     room, needed = footprint(replica).room_bytes, sequence_bytes_per_gpu(replica, context)
@@ -38,7 +38,7 @@ def one_sequence_fits_beside_them(case: Case) -> Explanation | None:
     )
 
 
-def missing_bytes(case: Case) -> float:
+def missing_bytes(case: ShapeCase) -> float:
     """Bytes that each GPU lacks for the weights and one sequence; for shapes that only memory rules out."""
     replica = case.replica
     return sequence_bytes_per_gpu(replica, case.request.target_context_tokens) - footprint(replica).room_bytes

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from weft.catalog import Catalog
     from weft.domain.shape import Shape
     from weft.perf.service import Service
-    from weft.shaping.case import Case
-    from weft.shaping.choice import Answer
+    from weft.shaping.case import ShapeCase
+    from weft.shaping.choice import ShapeChoice
     from weft.shaping.request import ShapeRequest
 
 BUSIER = 2.0
@@ -53,7 +53,7 @@ def curves(request: ShapeRequest, catalog: Catalog) -> tuple[Curve, ...]:
     return tuple(_curve(case) for case in possible_cases(request, catalog))
 
 
-def _curve(case: Case) -> Curve:
+def _curve(case: ShapeCase) -> Curve:
     request, shape = case.request, case.option.shape
     serves = service(case.replica, request.workload, request.spec.role)
     tokens = max(1.0, request.workload.output_tokens)
@@ -149,7 +149,7 @@ def _variation(wish: str, was: str, request: ShapeRequest, catalog: Catalog) -> 
     return Variation(wish, was, scored.shape, scored.replicas, gpus, scored.cost, shortfall)
 
 
-def tried(request: ShapeRequest, catalog: Catalog) -> Answer | None:
+def tried(request: ShapeRequest, catalog: Catalog) -> ShapeChoice | None:
     """The choice, or None where no shape is possible."""
     try:
         return answer(request, catalog)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from weft.catalog import Catalog
     from weft.domain.shape import EngineName, Plan
     from weft.domain.workload import Role
-    from weft.shaping.choice import Answer
+    from weft.shaping.choice import ShapeChoice
     from weft.shaping.request import ShapeRequest
 
 
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 class _Pair:
     """One way to run both halves."""
 
-    prefill: Answer
-    decode: Answer
+    prefill: ShapeChoice
+    decode: ShapeChoice
 
     @property
     def rank(self) -> tuple[int, float, float, float, str]:
@@ -136,7 +136,7 @@ def _tried(
     return pairs, problem
 
 
-def _beside(request: ShapeRequest, partner: Partner, catalog: Catalog) -> Answer | Unpaired:
+def _beside(request: ShapeRequest, partner: Partner, catalog: Catalog) -> ShapeChoice | Unpaired:
     try:
         return answer(replace(request, partner=partner), catalog)
     except (Invalid, Blocked) as error:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from weft.domain.shape import Prediction, Shape
     from weft.domain.workload import Workload
     from weft.perf import Assessment
-    from weft.shaping.case import Case
+    from weft.shaping.case import ShapeCase
     from weft.shaping.request import ShapeRequest
 
 SIMPLER_WITHIN = 1.10
@@ -39,7 +39,7 @@ class Scored:
     `served` is the fraction of the rate that the largest allowed number of replicas serves, at most 1.
     """
 
-    case: Case
+    case: ShapeCase
     assessment: Assessment
     replicas: int
     served: float
@@ -94,10 +94,10 @@ class Scored:
         )
 
 
-def score(case: Case) -> Scored:
+def score(case: ShapeCase) -> Scored:
     """Evaluate one shape under the request's workload and SLO."""
     request = case.request
-    assessment = assess(case.replica, Question(request.workload, _counted(request), request.spec.role, case.doubt))
+    assessment = assess(case.replica, Question(request.workload, _counted(request), request.spec.role, case.error_bar))
     replicas, served = _replicas_for(case, assessment.prediction.capacity)
     return Scored(case, assessment, replicas, served)
 
@@ -119,8 +119,8 @@ def expected(scored: Scored) -> Prediction:
     found = None
     if rate > 0.0:
         found = at_rate(scored.case.replica, replace(request.workload, requests_per_second=rate), request.spec.role)
-    doubt = scored.case.doubt
-    prediction = replace(prediction, ttft_doubt=doubt.ttft, tpot_doubt=doubt.tpot)
+    error_bar = scored.case.error_bar
+    prediction = replace(prediction, ttft_doubt=error_bar.ttft, tpot_doubt=error_bar.tpot)
     if found is not None:
         prediction = replace(prediction, ttft=found[0], tpot=found[1])
     return prediction if request.workload.output_tokens > 1 else replace(prediction, tpot=_NO_TOKENS)
@@ -141,7 +141,7 @@ def with_targets_in_reach(scored: Scored) -> Scored:
     return score(replace(scored.case, request=replace(request, spec=replace(request.spec, slo=slo))))
 
 
-def capacity_worth(case: Case, declared: Workload, planned: float) -> float:
+def capacity_worth(case: ShapeCase, declared: Workload, planned: float) -> float:
     """Requests a second to count on from one replica of live traffic; `planned` is its capacity for declared traffic.
 
     Normally the rate within the targets. Where that is less than half of `planned`, at least the rate below which fewer
@@ -149,19 +149,19 @@ def capacity_worth(case: Case, declared: Workload, planned: float) -> float:
     for them would buy any number of replicas for next to nothing.
     """
     request, scored = case.request, score(case)
-    asked = Question(request.workload, _counted(request), request.spec.role, case.doubt)
+    asked = Question(request.workload, _counted(request), request.spec.role, case.error_bar)
     found, enough = scored.assessment.prediction.capacity, LEAST_OF_PLANNED * planned
     if not scored.meets_slo:
         found = half_as_likely(case.replica, asked)
     if found >= enough:
         return found
-    own = Question(declared, _counted(replace(request, workload=declared)), request.spec.role, case.doubt)
+    own = Question(declared, _counted(replace(request, workload=declared)), request.spec.role, case.error_bar)
     if not scored.meets_slo and assess(case.replica, own).misses:
         return with_targets_in_reach(scored).assessment.prediction.capacity
     return max(found, min(enough, worthwhile(case.replica, asked, HELPS, BUSY)))
 
 
-def _replicas_for(case: Case, capacity: float) -> tuple[int, float]:
+def _replicas_for(case: ShapeCase, capacity: float) -> tuple[int, float]:
     """Replicas that run for the demanded rate, and the fraction of it that the allowed number serves."""
     rate, scaling, shape = case.request.workload.requests_per_second, case.request.spec.scaling, case.option.shape
     allowed = scaling.affordable(shape.gpus, shape.pods)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from weft.domain.errors import WeftError
     from weft.domain.reasons import Explanation
     from weft.domain.spec import ModelSpec, ShapePins
-    from weft.shaping.case import Case
+    from weft.shaping.case import ShapeCase
     from weft.shaping.request import ShapeRequest
 
 KNOWN_MEMORY = 0.85  # of what a kind of GPU has: a node that is labelled with less makes all plans smaller
@@ -37,7 +37,7 @@ _PINS = {
 }
 
 
-def nothing_possible(request: ShapeRequest, refused: tuple[tuple[Case, Explanation], ...]) -> WeftError:
+def nothing_possible(request: ShapeRequest, refused: tuple[tuple[ShapeCase, Explanation], ...]) -> WeftError:
     """The error for a request all of whose shapes were refused; `refused` has each with its reason."""
     if not refused:
         return Blocked(Reason.NoAccelerator, "the cluster has no accelerator that this pool may use")
@@ -70,7 +70,9 @@ def _precision_named(model: ModelSpec) -> str:
     return "the precision asked for" if model.precisions else "the precision of the checkpoint"
 
 
-def _does_not_fit(request: ShapeRequest, cases: list[Case], refused: tuple[tuple[Case, Explanation], ...]) -> WeftError:
+def _does_not_fit(
+    request: ShapeRequest, cases: list[ShapeCase], refused: tuple[tuple[ShapeCase, Explanation], ...]
+) -> WeftError:
     kept_in = any(why.reason is Reason.LeavesDomain and not case.option.supply.alone for case, why in refused)
     engine = next((f"; {why.message}" for _, why in refused if why.reason is Reason.EngineUnsupported), "")
     closest = min(cases, key=lambda case: (missing_bytes(case), case.option.shape.gpus, str(case.option.shape)))
@@ -85,7 +87,7 @@ def _does_not_fit(request: ShapeRequest, cases: list[Case], refused: tuple[tuple
     )
 
 
-def _smallest_part(case: Case) -> str:
+def _smallest_part(case: ShapeCase) -> str:
     """A note on the smallest part of a GPU, as a plan has to fit on all, or on a label that takes memory from one."""
     supply, known = case.option.supply, case.option.accelerator.memory_bytes
     size = f"{supply.memory_bytes / GIB:.1f} GiB"

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 from weft.domain.calibration import NOTHING_KNOWN
 from weft.shaping.candidates import Option
-from weft.shaping.case import Case
+from weft.shaping.case import ShapeCase
 
 if TYPE_CHECKING:
     from weft.catalog import Catalog
     from weft.domain.shape import Shape
-    from weft.perf import Doubt, ReplicaModel
+    from weft.perf import ErrorBar, ReplicaModel
     from weft.shaping.request import ShapeRequest
 
 
-def running_replica(request: ShapeRequest, shape: Shape, catalog: Catalog) -> tuple[ReplicaModel, Doubt] | None:
+def running_replica(request: ShapeRequest, shape: Shape, catalog: Catalog) -> tuple[ReplicaModel, ErrorBar] | None:
     """One replica of a shape, uncalibrated, and its error bar; None where its devices are gone.
 
     Raises `Invalid` for a precision that the catalog no longer has.
@@ -25,5 +25,5 @@ def running_replica(request: ShapeRequest, shape: Shape, catalog: Catalog) -> tu
     supply = min(supplies, key=lambda each: (each.memory_bytes, each.domain_gpus), default=None)
     if supply is None:
         return None
-    case = Case(Option(shape, supply, catalog.accelerator(shape.accelerator)), request, catalog)
-    return replace(case.replica, calibration=NOTHING_KNOWN), case.doubt
+    case = ShapeCase(Option(shape, supply, catalog.accelerator(shape.accelerator)), request, catalog)
+    return replace(case.replica, calibration=NOTHING_KNOWN), case.error_bar

@@ -11,10 +11,10 @@ from weft.engines.nvlink import NVLINK, over_nvlink
 
 if TYPE_CHECKING:
     from weft.catalog.limits import Releases
-    from weft.shaping.case import Case
+    from weft.shaping.case import ShapeCase
 
 
-def efa_conflict(case: Case) -> Explanation | None:
+def efa_conflict(case: ShapeCase) -> Explanation | None:
     """Why this replica cannot send KV over Amazon's EFA although the pool asks for it, or None."""
     accelerator = case.option.accelerator
     if not over_efa(case.request.spec):
@@ -25,7 +25,7 @@ def efa_conflict(case: Case) -> Explanation | None:
     return _unknown(case, EFA, case.limits.efa)
 
 
-def nvlink_conflict(case: Case) -> Explanation | None:
+def nvlink_conflict(case: ShapeCase) -> Explanation | None:
     """Why this replica cannot send KV over NVLink to another node although the pool asks for it, or None.
 
     The driver gives a node's only channel to one claim, and each pod has a claim of its own (`compute-domain` plugin,
@@ -48,7 +48,7 @@ def nvlink_conflict(case: Case) -> Explanation | None:
     )
 
 
-def _in_another_rack(case: Case) -> Explanation | None:
+def _in_another_rack(case: ShapeCase) -> Explanation | None:
     """Refuse another accelerator than the other half's: both halves have to be in one rack, which has one kind."""
     partner, own = case.request.partner, case.option.shape.accelerator
     if partner is None or partner.shape is None or partner.shape.accelerator == own:
@@ -60,7 +60,7 @@ def _in_another_rack(case: Case) -> Explanation | None:
     )
 
 
-def _unknown(case: Case, transport: str, able: Releases | None) -> Explanation | None:
+def _unknown(case: ShapeCase, transport: str, able: Releases | None) -> Explanation | None:
     if able is not None and able.include(case.engine_version):
         return None
     allowed = "Auto, RDMA or TCP" if able is None else able

@@ -5,13 +5,13 @@ from __future__ import annotations
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
-from weft.twin.request import Stage
+from weft.twin.request import RequestStage
 
 if TYPE_CHECKING:
-    from weft.twin.request import Request
+    from weft.twin.request import SimulatedRequest
 
 
-class Batch:
+class DecodeBatch:
     """`size` decoding sequences, whose `context` tokens in all the next step reads; `steps` counts the engine's steps.
 
     A sequence needs one more block once in as many steps as a block has tokens: `_growing` counts the sequences that
@@ -26,19 +26,19 @@ class Batch:
         self.steps = self.size = self.context = 0
         self._block_tokens = block_tokens
         self._growing = [0] * block_tokens
-        self.ends: list[tuple[int, int, Request]] = []
+        self.ends: list[tuple[int, int, SimulatedRequest]] = []
 
-    def join(self, request: Request) -> None:
+    def join(self, request: SimulatedRequest) -> None:
         """Add a sequence, which gets its first token of the batch with the next step."""
         context = request.input_tokens + request.made
-        request.stage, request.joined = Stage.Decoding, self.steps
+        request.stage, request.joined = RequestStage.Decoding, self.steps
         request.grows_at = (self.steps + 1 - context) % self._block_tokens
         self._growing[request.grows_at] += 1
         self.size += 1
         self.context += context
         heappush(self.ends, (self.steps + request.output_tokens - request.made, request.turn, request))
 
-    def leave(self, request: Request) -> None:
+    def leave(self, request: SimulatedRequest) -> None:
         """Remove a sequence that ended, was cancelled or is preempted, and store its generated and computed tokens."""
         request.made += self.steps - request.joined
         request.computed = request.input_tokens + request.made - 1
@@ -46,23 +46,23 @@ class Batch:
         self.size -= 1
         self.context -= request.computed + 1
 
-    def ended(self) -> list[Request]:
+    def ended(self) -> list[SimulatedRequest]:
         """Pop the sequences that got their last token in the last step, in the order in which they were let in."""
         found, ends = [], self.ends
         while ends and ends[0][0] <= self.steps:
             _, turn, request = heappop(ends)
-            if request.turn == turn and request.stage is Stage.Decoding:
+            if request.turn == turn and request.stage is RequestStage.Decoding:
                 found.append(request)
         return found
 
     def steps_to_an_end(self) -> int:
         """Count the steps until the next sequence ends; the batch must not be empty."""
         ends = self.ends
-        while ends[0][2].turn != ends[0][1] or ends[0][2].stage is not Stage.Decoding:
+        while ends[0][2].turn != ends[0][1] or ends[0][2].stage is not RequestStage.Decoding:
             heappop(ends)
         return ends[0][0] - self.steps
 
-    def needs(self, request: Request) -> bool:
+    def needs(self, request: SimulatedRequest) -> bool:
         """Whether a sequence needs one more block for the next step."""
         return request.grows_at == self.steps % self._block_tokens
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from weft.twin.request import Request
-    from weft.twin.steps import Line
+    from weft.twin.request import SimulatedRequest
+    from weft.twin.steps import PiecewiseLinear
 
 # vLLM's default buckets (vllm/v1/metrics/loggers.py), in seconds
 TTFT_BUCKETS = (
@@ -44,7 +44,7 @@ class Histogram:
         self.buckets[bisect_left(self.bounds, value)] += times
         self.total += value * times
 
-    def observe_run(self, line: Line, length: float, steps: int, times: int) -> None:
+    def observe_run(self, line: PiecewiseLinear, length: float, steps: int, times: int) -> None:
         """Count the seconds of consecutive steps by bucket, each one token longer than the last, each `times` times.
 
         Steps never become shorter, so all steps between two of one bucket are in it too. The caller adds to the sum.
@@ -78,12 +78,12 @@ class Counts:
         self.computed = Histogram(TOKEN_BUCKETS)
         self.transfer = Histogram(TRANSFER_BUCKETS)
 
-    def first_token(self, request: Request) -> None:
+    def first_token(self, request: SimulatedRequest) -> None:
         """Count a prompt whose first token is out."""
         self.prompt_tokens += request.input_tokens
         self.ttft.observe(request.ttft)
 
-    def end(self, request: Request) -> None:
+    def end(self, request: SimulatedRequest) -> None:
         """Count a request that has its last token; one loop without calls, as every request comes here."""
         self.answered += 1
         tokens = request.input_tokens

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from weft.twin.front import choice
 from weft.twin.ledger import Ledger
-from weft.twin.request import Request, Stage
+from weft.twin.request import RequestStage, SimulatedRequest
 from weft.twin.served import Attempt
 
 if TYPE_CHECKING:
@@ -126,15 +126,15 @@ class Dispatch:
         if served.alive:
             self._submit(served, attempt, request, now)
 
-    def _request(self, attempt: Attempt, now: float) -> Request:
+    def _request(self, attempt: Attempt, now: float) -> SimulatedRequest:
         """Make the engine's request for an attempt, arriving now."""
         row = attempt.row
         output, hands_over, remote = self._outputs[row], self._first != self._last, attempt.kept is not None
         keeps_kv = hands_over and not remote
         hashes = self._blocks[row] if self._blocks else ()
-        return Request(now, self._inputs[row], 1 if keeps_kv else output, hashes, remote, keeps_kv)
+        return SimulatedRequest(now, self._inputs[row], 1 if keeps_kv else output, hashes, remote, keeps_kv)
 
-    def _submit(self, served: ServedEngine, attempt: Attempt, request: Request, now: float) -> None:
+    def _submit(self, served: ServedEngine, attempt: Attempt, request: SimulatedRequest, now: float) -> None:
         """Submit a request; the next check is when it can have ended, or at every event where KV is handed over."""
         engine = served.engine
         engine.submit(request, now)
@@ -144,7 +144,7 @@ class Dispatch:
             least = 0.0
         self._agenda.look(served, now + least if least else engine.heeds_at)
 
-    def _ended(self, served: ServedEngine, ended: list[Request], now: float) -> None:
+    def _ended(self, served: ServedEngine, ended: list[SimulatedRequest], now: float) -> None:
         for request in ended:
             attempt = served.inside.pop(request, None)
             if attempt is None:  # the client cancelled during its last step
@@ -206,9 +206,9 @@ class Dispatch:
         self._agenda.call(now + self._options.retry_after_seconds, partial(self.ask, row))
 
 
-def _is_fetched(request: Request | None) -> bool:
+def _is_fetched(request: SimulatedRequest | None) -> bool:
     """Whether a decode engine has fetched the KV of a request."""
-    return request is not None and not request.remote and request.stage is not Stage.Fetching
+    return request is not None and not request.remote and request.stage is not RequestStage.Fetching
 
 
 def begun(engines: Iterable[ServedEngine]) -> Iterator[int]:

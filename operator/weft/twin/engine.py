@@ -11,11 +11,11 @@ import math
 from typing import TYPE_CHECKING
 
 from weft.twin.counts import Counts
-from weft.twin.request import Stage
-from weft.twin.scheduler import Scheduler
+from weft.twin.request import RequestStage
+from weft.twin.scheduler import EngineScheduler
 
 if TYPE_CHECKING:
-    from weft.twin.request import Request
+    from weft.twin.request import SimulatedRequest
     from weft.twin.speed import EngineSpeed
 
 
@@ -27,9 +27,9 @@ class SimulatedEngine:
         self.speed = speed
         self.counts = Counts()
         self.draining = False
-        self._scheduler = Scheduler(speed, self.counts, now)
-        self._leaving: list[Request] = []
-        self._ended: list[Request] = []
+        self._scheduler = EngineScheduler(speed, self.counts, now)
+        self._leaving: list[SimulatedRequest] = []
+        self._ended: list[SimulatedRequest] = []
         self._clock = self._told = now  # when the steps under way began, and the time of the last call
         # Steps under way: how many (0: none), when they end, and whether they are a leap, which may end earlier.
         self._steps, self._end, self._leaps = 0, now, False
@@ -63,7 +63,7 @@ class SimulatedEngine:
         done = self._done_by(self._told) if self._leaps else 0
         return memory.usage + (self._scheduler.batch.growth(done, 1) / memory.blocks if done else 0.0)
 
-    def holds(self, request: Request) -> bool:
+    def holds(self, request: SimulatedRequest) -> bool:
         """Whether a request fits the model's context, and its KV (except the last token's) an empty engine."""
         tokens, context = request.input_tokens + request.output_tokens, self.speed.context_tokens
         return tokens - 1 <= self._most_tokens and (not context or tokens <= context)
@@ -85,7 +85,7 @@ class SimulatedEngine:
         fetching = self._scheduler.fetching
         return fetching[0][0] if fetching else math.inf
 
-    def submit(self, request: Request, now: float) -> None:
+    def submit(self, request: SimulatedRequest, now: float) -> None:
         """Take a request; raises `ValueError` if this engine can never answer it, or is draining."""
         if self.draining:
             raise ValueError("a draining engine takes no request")
@@ -99,35 +99,35 @@ class SimulatedEngine:
         if self._leaps and not self._scheduler.held_back:
             self._stop_leap(now)
 
-    def cancel(self, request: Request, now: float) -> None:
+    def cancel(self, request: SimulatedRequest, now: float) -> None:
         """Drop a request when the step under way ends, unless it has its last token by then."""
         self._come_to(now)
         self._leave(request, now)
 
-    def release(self, request: Request, now: float) -> None:
+    def release(self, request: SimulatedRequest, now: float) -> None:
         """Free the kept KV of an answered request: it has been fetched, or nobody will fetch it."""
         self._come_to(now)
-        if request.stage is Stage.Kept:
+        if request.stage is RequestStage.Kept:
             self._leave(request, now)
 
     def drain(self) -> None:
         """Accept no more requests; the engine is empty when `load` is 0."""
         self.draining = True
 
-    def advance(self, until: float) -> list[Request]:
+    def advance(self, until: float) -> list[SimulatedRequest]:
         """Run all steps that end by `until`; returns the requests that have ended since the last call, by time."""
         self._come_to(until)
         if self._leaps:
             self._split_leap(until)
         return self.take_ended()
 
-    def ended_by(self, until: float) -> list[Request]:
+    def ended_by(self, until: float) -> list[SimulatedRequest]:
         """Do as `advance`, but do not split a leap: its tokens are counted only when it ends."""
         self._come_to(until)
         ended, self._ended = self._ended, []
         return ended
 
-    def take_ended(self) -> list[Request]:
+    def take_ended(self) -> list[SimulatedRequest]:
         """Return the requests that have ended since the last call, without running any step."""
         ended, self._ended = self._ended, []
         return ended
@@ -147,7 +147,7 @@ class SimulatedEngine:
             elif not self._begin():
                 self._wait(now)
 
-    def _leave(self, request: Request, now: float) -> None:
+    def _leave(self, request: SimulatedRequest, now: float) -> None:
         self._leaving.append(request)
         if self._leaps:
             self._stop_leap(now)
@@ -259,7 +259,7 @@ class SimulatedEngine:
             self.counts.first_token(request)
         self._scheduler.seated = []
 
-    def _prompt_is_done(self, request: Request) -> None:
+    def _prompt_is_done(self, request: SimulatedRequest) -> None:
         """Give a request its first token, or its next one after it was preempted and recomputed."""
         now, counts = self._clock, self.counts
         counts.generated_tokens += 1
@@ -275,7 +275,7 @@ class SimulatedEngine:
         else:
             self._scheduler.batch.join(request)
 
-    def _has_ended(self, request: Request) -> None:
+    def _has_ended(self, request: SimulatedRequest) -> None:
         self._scheduler.end(request)
         self.counts.end(request)
         self._ended.append(request)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from weft.twin.engine import SimulatedEngine
 from weft.twin.exposition import EngineMetrics
-from weft.twin.request import Request, Stage
+from weft.twin.request import RequestStage, SimulatedRequest
 from weft.twin.traffic import arrivals
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from weft.twin.speed import EngineSpeed
-    from weft.twin.traffic import Lengths, Profile
+    from weft.twin.traffic import LogNormalLengths, Profile
 
 RECENT_SECONDS = 15.0
 
@@ -43,8 +43,8 @@ class LiveStream:
     name: str
     pool: str
     profile: Profile
-    input_tokens: Lengths
-    output_tokens: Lengths
+    input_tokens: LogNormalLengths
+    output_tokens: LogNormalLengths
     decode_pool: str | None = None
 
 
@@ -61,7 +61,7 @@ class LiveEngine:
 class _Handed:
     """The prompt whose KV a decode request needs, and the prefill engine that keeps it."""
 
-    prompt: Request
+    prompt: SimulatedRequest
     live: LiveEngine
 
 
@@ -78,7 +78,7 @@ class StreamRecord:
     """What users of a stream experienced lately: answers, and arrivals that found no engine yet."""
 
     answers: deque[LiveAnswer] = field(default_factory=deque)
-    backlog: deque[Request] = field(default_factory=deque)
+    backlog: deque[SimulatedRequest] = field(default_factory=deque)
     arrived: int = 0
     answered: int = 0
     refused: int = 0
@@ -104,7 +104,7 @@ class SimulatedFleet:
         self.engines: dict[str, LiveEngine] = {}
         self._random = random
         self._now = 0.0
-        self._handed: dict[Request, _Handed] = {}
+        self._handed: dict[SimulatedRequest, _Handed] = {}
 
     def sync(self, pods: Iterable[LivePod]) -> tuple[list[LiveEngine], list[LiveEngine]]:
         """Make the engines match the pods; returns those that started and those that ended."""
@@ -141,7 +141,7 @@ class SimulatedFleet:
         # a prefill engine answers with one token; the decode side draws how many there are
         output = 1 if stream.decode_pool else stream.output_tokens.draw(self._random)
         prompt = stream.input_tokens.draw(self._random)
-        record.backlog.append(Request(moment, prompt, output, keeps_kv=stream.decode_pool is not None))
+        record.backlog.append(SimulatedRequest(moment, prompt, output, keeps_kv=stream.decode_pool is not None))
 
     def _place_all(self) -> None:
         """Submit the waiting requests in order of arrival; those that find no engine wait on."""
@@ -158,7 +158,7 @@ class SimulatedFleet:
             else:
                 live.engine.submit(request, max(self._now, request.arrived))
 
-    def _refuse(self, stream: LiveStream, request: Request) -> None:
+    def _refuse(self, stream: LiveStream, request: SimulatedRequest) -> None:
         """Refuse a request that is longer than the engine can hold; its user gets an error at once."""
         self.records[stream.name].refused += 1
         handed = self._handed.pop(request, None)
@@ -169,7 +169,7 @@ class SimulatedFleet:
         routed = [live for live in self.engines.values() if live.pod.pool == pool and live.pod.routed]
         return min(routed, key=lambda live: live.engine.load, default=None)
 
-    def _answered(self, live: LiveEngine, request: Request) -> None:
+    def _answered(self, live: LiveEngine, request: SimulatedRequest) -> None:
         for stream in self.streams:
             if live.pod.pool == stream.pool and stream.decode_pool is not None:
                 self._hand_over(stream, live, request)
@@ -177,19 +177,22 @@ class SimulatedFleet:
                 handed = self._handed.pop(request, None)
                 self._record(stream, request, request.arrived if handed is None else handed.prompt.arrived)
 
-    def _hand_over(self, stream: LiveStream, live: LiveEngine, prompt: Request) -> None:
+    def _hand_over(self, stream: LiveStream, live: LiveEngine, prompt: SimulatedRequest) -> None:
         output = stream.output_tokens.draw(self._random)
-        request = Request(prompt.last_token_at, prompt.input_tokens, output, remote=True)
+        request = SimulatedRequest(prompt.last_token_at, prompt.input_tokens, output, remote=True)
         self._handed[request] = _Handed(prompt, live)
         self.records[stream.name].backlog.append(request)
 
     def _release_fetched(self) -> None:
         """Release KV at prefill engines once the decode engine has fetched it."""
         for request, handed in self._handed.items():
-            if request.stage not in {Stage.Waiting, Stage.Fetching} and handed.prompt.stage is Stage.Kept:
+            if (
+                request.stage not in {RequestStage.Waiting, RequestStage.Fetching}
+                and handed.prompt.stage is RequestStage.Kept
+            ):
                 handed.live.engine.release(handed.prompt, self._now)
 
-    def _record(self, stream: LiveStream, request: Request, asked: float) -> None:
+    def _record(self, stream: LiveStream, request: SimulatedRequest, asked: float) -> None:
         record = self.records[stream.name]
         record.answered += 1
         ttft = request.first_token_at - asked + request.api_seconds

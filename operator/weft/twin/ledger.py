@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from weft.twin.request import Request
+    from weft.twin.request import SimulatedRequest
     from weft.twin.trace import Trace
 
 UNDECIDED_SECONDS = 60.0  # a request without a first token after so long has failed when the simulation ends
@@ -39,7 +39,7 @@ class Ledger:
         """Whether every row has ended."""
         return not self._open
 
-    def answered(self, row: int, request: Request) -> None:
+    def answered(self, row: int, request: SimulatedRequest) -> None:
         """Record that a request has its last token; raises `ValueError` if it has ended before."""
         self._end(row, request.last_token_at + request.api_seconds)
         self._ttft[row] = request.first_token_at - self._arrivals[row] + request.api_seconds

@@ -13,7 +13,7 @@ import numpy as np
 from weft.domain.errors import Invalid
 from weft.domain.units import parse_duration_seconds
 from weft.twin.trace import LONGEST_SECONDS, MOST_REQUESTS, Trace, TraceError
-from weft.twin.traffic import Lengths, Profile, all_arrivals
+from weft.twin.traffic import LogNormalLengths, Profile, all_arrivals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -90,7 +90,7 @@ def made_up(line: str, seed: int = 0) -> Trace:
     arrivals = all_arrivals(profile, values["seconds"], random)
     if not len(arrivals):
         raise TraceError(f"{line} has no requests")
-    inputs, outputs = (Lengths(values[each]).draw_many(len(arrivals), random) for each in ("isl", "osl"))
+    inputs, outputs = (LogNormalLengths(values[each]).draw_many(len(arrivals), random) for each in ("isl", "osl"))
     return Trace(arrivals, inputs, outputs)
 
 

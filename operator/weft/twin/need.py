@@ -39,7 +39,7 @@ _HALVINGS = 10  # step sizes that are tried for prompts, from the largest one do
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Demand:
+class TraceDemand:
     """What a trace asks for, as columns with one value for each bin of `bin_seconds`.
 
     `requests` arrive in the bin with `inputs` prompt tokens, of which `computed` are in no cache; `decoded` counts
@@ -68,7 +68,7 @@ class Batching:
     interrupted: bool = False
 
 
-def demand(trace: Trace, bin_seconds: float, token_seconds: float = 0.0) -> Demand:
+def demand(trace: Trace, bin_seconds: float, token_seconds: float = 0.0) -> TraceDemand:
     """Sum requests and tokens by bin until the last arrival; an answer's tokens come `token_seconds` apart.
 
     Tokens generated after the last bin are left out. Raises `ValueError` unless bins have a positive length.
@@ -83,7 +83,7 @@ def demand(trace: Trace, bin_seconds: float, token_seconds: float = 0.0) -> Dema
     work = tokens * np.stack([np.ones(len(trace)), middle, middle - cached])
     decoded, read, held = np.diff(_done_by(edges, trace.arrivals, tokens * token_seconds, work))
     every = np.maximum(decoded, 1e-9)
-    return Demand(
+    return TraceDemand(
         bin_seconds=bin_seconds,
         requests=_binned(where, np.ones(len(trace)), bins),
         inputs=_binned(where, trace.inputs.astype(np.float64), bins),
@@ -182,7 +182,7 @@ def _token_seconds(speed: EngineSpeed, context: float) -> float:
     return min((speed.steps.prompts(size, context) - speed.steps.launch_seconds) / size for size in sizes)
 
 
-def decode_seconds(wanted: Demand, speed: EngineSpeed, batching: Batching, prompts: Column) -> Column:
+def decode_seconds(wanted: TraceDemand, speed: EngineSpeed, batching: Batching, prompts: Column) -> Column:
     """Return the seconds of one replica for the tokens decoded in each bin, beside `prompts` seconds of prompts."""
     delays = np.divide(prompts, wanted.decoded, out=np.zeros_like(prompts), where=wanted.decoded > 0.0)
     delays *= batching.interrupted
@@ -241,7 +241,7 @@ def split_needed(
     return prompts / bin_seconds, np.maximum(decoding, links) / bin_seconds
 
 
-def _wanted(trace: Trace, slo: Slo, bin_seconds: float) -> Demand:
+def _wanted(trace: Trace, slo: Slo, bin_seconds: float) -> TraceDemand:
     """Return the demand if answers come as slowly as the SLO allows."""
     tpot = _strictest(slo.tpot)
     return demand(trace, bin_seconds, tpot if math.isfinite(tpot) else 0.0)

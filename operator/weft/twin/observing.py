@@ -17,7 +17,7 @@ import numpy as np
 from weft.domain.snapshot import PodObservation
 from weft.observe.arithmetic import PERCENTILES
 from weft.observe.caveats import coarse
-from weft.observe.observation import Histograms, Together, add_up
+from weft.observe.pool_totals import Histograms, Together, add_up
 from weft.twin.counts import TOKEN_BUCKETS, TPOT_BUCKETS, TRANSFER_BUCKETS, TTFT_BUCKETS
 
 if TYPE_CHECKING:

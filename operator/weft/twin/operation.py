@@ -23,7 +23,7 @@ from weft.domain.status import PoolProgress, SplitStatus
 from weft.domain.workload import Role
 from weft.fabric import build_fabric
 from weft.twin.objects import SimulatedObjects
-from weft.twin.outcome import Told
+from weft.twin.outcome import DecisionEvent
 from weft.twin.pods import EPOCH
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class SimulatedOperation:
         self._classes = classes
         self.pools = {each.key.uid: self._ranked(each) for each in pools}
         self.splits = {each.key.uid: self._ranked_split(each) for each in splits}
-        self.told: list[Told] = []
+        self.told: list[DecisionEvent] = []
         self._cluster, self._catalog = cluster, catalog
         self._objects = SimulatedObjects()
         self._decided: dict[str, tuple[Condition, ...]] = {}
@@ -148,7 +148,7 @@ class SimulatedOperation:
             self._stale.update((uid, pool.split_uid) if pool.split_uid else (uid,))
         self._decided[uid] = decision.conditions
         self.pools[uid] = changed(pool, status=status, conditions=conditions)
-        self.told += [Told(now, decision.key.name, event, pool.split_uid or uid) for event in decision.events]
+        self.told += [DecisionEvent(now, decision.key.name, event, pool.split_uid or uid) for event in decision.events]
 
     def _write_split(self, decision: SplitDecision, now: float) -> None:
         uid = decision.key.uid
@@ -158,7 +158,7 @@ class SimulatedOperation:
             self._stale.add(uid)
         self._decided[uid] = decision.conditions
         self.splits[uid] = changed(split, status=SplitStatus(decision.engine), conditions=conditions)
-        self.told += [Told(now, decision.key.name, event, uid) for event in decision.events]
+        self.told += [DecisionEvent(now, decision.key.name, event, uid) for event in decision.events]
 
     # converging
 
@@ -200,7 +200,7 @@ class SimulatedOperation:
         done = converge_split(split, children, objects, pods, EPOCH + now)
         self._progress[uid] = done.progress
         self.splits[uid] = changed(split, conditions=(*self._decided.get(uid, ()), *done.progress.conditions))
-        self.told += [Told(now, split.key.name, event, uid) for event in done.events]
+        self.told += [DecisionEvent(now, split.key.name, event, uid) for event in done.events]
         return self._carry_out(uid, done.actions, now)
 
     def _pods_of(self, uids: set[str]) -> tuple[PodRecord, ...]:

@@ -74,7 +74,7 @@ class Moment:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class DecisionEvent:
     """A decision with its reason, as in an event; `pool` is a name, `resource` the UID of the user's pool or split."""
 
     at: float
@@ -112,7 +112,7 @@ class PoolFigures:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Outcome:
+class SimulationOutcome:
     """One policy on one stream of requests, with the pools that serve it.
 
     The first `warm_up` seconds count only in the timeline. `slo` is the user's; `model` and `stream` name what served
@@ -128,7 +128,7 @@ class Outcome:
     answers: Answers
     pools: tuple[PoolFigures, ...]
     timeline: tuple[Moment, ...]
-    told: tuple[Told, ...]
+    told: tuple[DecisionEvent, ...]
     seconds: float
     warm_up: float
     retried: int = 0

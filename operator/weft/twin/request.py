@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-class Stage(Enum):
+class RequestStage(Enum):
     """Where a request is. `Fetching`: its KV is on the way from prefill; `Kept`: answered, its KV not fetched yet."""
 
     Waiting = "waiting"
@@ -24,7 +24,7 @@ class Stage(Enum):
 
 
 @dataclass(slots=True, eq=False)
-class Request:
+class SimulatedRequest:
     """A prompt and the number of tokens to generate. Times are seconds of the simulation's clock.
 
     `hashes` identify successive groups of tokens of the prompt, and then of the answer if there are more: requests with
@@ -40,7 +40,7 @@ class Request:
     hashes: Sequence[int] = ()
     remote: bool = False
     keeps_kv: bool = False
-    stage: Stage = Stage.Waiting
+    stage: RequestStage = RequestStage.Waiting
     scheduled_at: float = -1.0
     first_token_at: float = -1.0
     last_token_at: float = -1.0

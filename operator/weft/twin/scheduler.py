@@ -11,16 +11,16 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from weft.twin.batch import Batch
+from weft.twin.batch import DecodeBatch
 from weft.twin.memory import KvMemory
-from weft.twin.request import Request, Stage
+from weft.twin.request import RequestStage, SimulatedRequest
 
 if TYPE_CHECKING:
     from weft.twin.counts import Counts
     from weft.twin.speed import EngineSpeed
 
 
-class Scheduler:
+class EngineScheduler:
     """The requests of one engine, and after `plan` what the next step computes.
 
     `tokens` counts its prompt tokens and `contexts` the sum of the contexts that they read; `done` are prompts that end
@@ -34,18 +34,18 @@ class Scheduler:
         self._speed = speed
         self._block, self._group = speed.block_tokens, speed.group_tokens
         self._span = self._group // self._block
-        self.batch = Batch(self._block)
+        self.batch = DecodeBatch(self._block)
         self.memory = KvMemory(speed.kv_blocks, self._span)
-        self.waiting: deque[Request] = deque()
-        self.fetched: deque[Request] = deque()
-        self.fetching: deque[tuple[float, Request, float]] = deque()  # (KV comes at, request, asked at)
+        self.waiting: deque[SimulatedRequest] = deque()
+        self.fetched: deque[SimulatedRequest] = deque()
+        self.fetching: deque[tuple[float, SimulatedRequest, float]] = deque()  # (KV comes at, request, asked at)
         self.under_way = 0  # requests in `fetching` that were not cancelled
-        self.running: dict[int, Request] = {}  # by turn: the last one was admitted last
+        self.running: dict[int, SimulatedRequest] = {}  # by turn: the last one was admitted last
         self.tokens, self.contexts = 0, 0.0
-        self.done: list[Request] = []
-        self.seated: list[Request] = []
+        self.done: list[SimulatedRequest] = []
+        self.seated: list[SimulatedRequest] = []
         self.held_back = self.untested = False
-        self._prompt: Request | None = None  # continues in the next step; always the last one admitted
+        self._prompt: SimulatedRequest | None = None  # continues in the next step; always the last one admitted
         self._turns = 0
         self._link_free_at = now
 
@@ -76,7 +76,7 @@ class Scheduler:
             needed -= memory.available
             memory.take(memory.available)
             youngest = self.running[next(reversed(self.running))]
-            needed -= youngest.stage is Stage.Decoding and batch.needs(youngest)
+            needed -= youngest.stage is RequestStage.Decoding and batch.needs(youngest)
             self._preempt(youngest, now)
             preempted = True
         if needed:
@@ -87,17 +87,17 @@ class Scheduler:
             preempted = True
         return preempted
 
-    def _preempt(self, request: Request, now: float) -> None:
-        if request.stage is Stage.Decoding:
+    def _preempt(self, request: SimulatedRequest, now: float) -> None:
+        if request.stage is RequestStage.Decoding:
             request.last_token_at = now
         self._stop(request)
         self._free(request)
-        request.stage = Stage.Waiting
+        request.stage = RequestStage.Waiting
         request.preemptions += 1
         self._counts.preemptions += 1
         self.waiting.appendleft(request)
 
-    def _compute(self, request: Request, room: int) -> int:
+    def _compute(self, request: SimulatedRequest, room: int) -> int:
         """Plan as many tokens of a prompt as fit into `room`, and return how many; 0 if memory is short."""
         begin, total = request.computed, request.input_tokens + request.made
         end = min(total, begin + room)
@@ -136,20 +136,20 @@ class Scheduler:
                 room -= self._compute(request, room)
         self.held_back = bool(waiting or fetched)
 
-    def _run(self, request: Request, now: float) -> None:
+    def _run(self, request: SimulatedRequest, now: float) -> None:
         self._turns += 1
-        request.turn, request.stage = self._turns, Stage.Prompt
+        request.turn, request.stage = self._turns, RequestStage.Prompt
         self.running[self._turns] = request
         if request.scheduled_at < 0.0:
             request.scheduled_at = now
 
-    def _seat(self, request: Request, now: float) -> None:
+    def _seat(self, request: SimulatedRequest, now: float) -> None:
         """Admit a request whose KV has come: the next step, for which it has memory, gives its first token."""
         self._run(request, now)
         self.batch.join(request)
         self.seated.append(request)
 
-    def _reserve(self, request: Request) -> bool:
+    def _reserve(self, request: SimulatedRequest) -> bool:
         """Hold what the prefix cache has of a prompt; returns False if memory is too short for all of it."""
         total, hashes, memory = request.input_tokens + request.made, request.hashes, self.memory
         hits = memory.hits(hashes, (total - 1) // self._group) if hashes else 0
@@ -170,16 +170,16 @@ class Scheduler:
             request.cached_tokens = request.computed
         return True
 
-    def _left(self, prompt: Request) -> int:
+    def _left(self, prompt: SimulatedRequest) -> int:
         """Count the blocks that a prompt still needs, which KV under way must not take."""
         return (-prompt.computed // self._block) - (-(prompt.input_tokens + prompt.made) // self._block)
 
-    def _fetch(self, request: Request, now: float) -> None:
+    def _fetch(self, request: SimulatedRequest, now: float) -> None:
         """Reserve memory for a request's KV and start its transfer; from then on it is like any other request."""
         tokens, speed = request.input_tokens - request.computed, self._speed
         self.memory.take((-request.computed // self._block) - (-request.input_tokens // self._block))
         self._link_free_at = max(now, self._link_free_at) + tokens * speed.transfer_seconds_per_token
-        request.computed, request.stage, request.remote = request.input_tokens, Stage.Fetching, False
+        request.computed, request.stage, request.remote = request.input_tokens, RequestStage.Fetching, False
         self.fetching.append((self._link_free_at + speed.transfer_seconds, request, now))
         self.under_way += 1
 
@@ -188,61 +188,61 @@ class Scheduler:
         while self.fetching and self.fetching[0][0] <= now:
             comes, request, since = self.fetching.popleft()
             self._counts.transfer.observe(comes - since)
-            if request.stage is Stage.Cancelled:
+            if request.stage is RequestStage.Cancelled:
                 self._free(request)
                 continue
             self.under_way -= 1
             self._offer(request)
-            request.stage = Stage.Fetched
+            request.stage = RequestStage.Fetched
             self.fetched.append(request)
 
     # --------------------------------------------------------------------------------------------------- who leaves
 
-    def end(self, request: Request) -> None:
+    def end(self, request: SimulatedRequest) -> None:
         """End a request that has its last token; KV that a decode engine will fetch stays."""
         self._stop(request)
         if request.keeps_kv:
-            request.stage = Stage.Kept
+            request.stage = RequestStage.Kept
         else:
             self._free(request)
-            request.stage = Stage.Answered
+            request.stage = RequestStage.Answered
 
-    def leave(self, request: Request) -> None:
+    def leave(self, request: SimulatedRequest) -> None:
         """Remove a cancelled request, or free kept KV; does nothing for a request that has left before."""
         stage = request.stage
-        if stage in {Stage.Answered, Stage.Cancelled}:
+        if stage in {RequestStage.Answered, RequestStage.Cancelled}:
             return
-        if stage is Stage.Kept:
+        if stage is RequestStage.Kept:
             self._free(request)
-            request.stage = Stage.Answered
+            request.stage = RequestStage.Answered
             return
         self._counts.cancelled += 1
-        if stage is Stage.Waiting:
+        if stage is RequestStage.Waiting:
             self.waiting.remove(request)
-        elif stage is Stage.Fetching:  # its memory is written to until the transfer ends
+        elif stage is RequestStage.Fetching:  # its memory is written to until the transfer ends
             self.under_way -= 1
         else:
             self._remove(request)
-        request.stage = Stage.Cancelled
+        request.stage = RequestStage.Cancelled
 
-    def _remove(self, request: Request) -> None:
-        if request.stage is Stage.Fetched:
+    def _remove(self, request: SimulatedRequest) -> None:
+        if request.stage is RequestStage.Fetched:
             self.fetched.remove(request)
         else:
             self._stop(request)
         self._free(request)
 
-    def _stop(self, request: Request) -> None:
+    def _stop(self, request: SimulatedRequest) -> None:
         """Take a request out of the running ones; it still holds its memory."""
-        if request.stage is Stage.Decoding:
+        if request.stage is RequestStage.Decoding:
             self.batch.leave(request)
         elif request is self._prompt:
             self._prompt = None
         del self.running[request.turn]
 
-    def _free(self, request: Request) -> None:
+    def _free(self, request: SimulatedRequest) -> None:
         """Free a request's memory; what others may share stays cached until its room is needed."""
-        if request.hashes and request.stage is not Stage.Cancelled:
+        if request.hashes and request.stage is not RequestStage.Cancelled:
             self._offer(request)
         self.memory.give_back(-(-request.computed // self._block) - self._span * len(request.shared))
         if request.shared:
@@ -250,7 +250,7 @@ class Scheduler:
             request.shared = []
         request.computed = request.hashed = 0
 
-    def _offer(self, request: Request) -> None:
+    def _offer(self, request: SimulatedRequest) -> None:
         """Cache the whole groups that a request has computed; of a group cached already it keeps its own copy."""
         whole = request.computed // self._group
         if request.hashed < whole and request.hashed < len(request.hashes):

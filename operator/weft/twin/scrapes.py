@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from weft.twin.served import ServedEngine
 
 
-class Taken(Protocol):
+class TimedScrape(Protocol):
     """Anything that is scraped at some time."""
 
     @property
@@ -32,7 +32,7 @@ class Taken(Protocol):
         """Time of the scrape in seconds."""
 
 
-T = TypeVar("T", bound=Taken)
+T = TypeVar("T", bound=TimedScrape)
 _POOLS = 2  # most pools that a stream goes through
 
 

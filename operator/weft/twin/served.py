@@ -10,7 +10,7 @@ from weft.twin.engine import SimulatedEngine
 
 if TYPE_CHECKING:
     from weft.domain.start_up import MeasuredStart
-    from weft.twin.request import Request
+    from weft.twin.request import SimulatedRequest
     from weft.twin.speed import EngineSpeed
 
 
@@ -28,8 +28,8 @@ class Attempt:
         self.row = row
         self.over = False
         self.served: ServedEngine | None = None
-        self.request: Request | None = None
-        self.kept: tuple[ServedEngine, Request] | None = None
+        self.request: SimulatedRequest | None = None
+        self.kept: tuple[ServedEngine, SimulatedRequest] | None = None
 
     @property
     def has_a_token(self) -> bool:
@@ -56,8 +56,8 @@ class ServedEngine:
         self.engine = SimulatedEngine(speed, now)
         self.shortest_step_seconds = speed.steps.batch(1).at(1.0)
         self.start: MeasuredStart | None = None
-        self.inside: dict[Request, Attempt] = {}
-        self.kept: dict[Request, Attempt] = {}
+        self.inside: dict[SimulatedRequest, Attempt] = {}
+        self.kept: dict[SimulatedRequest, Attempt] = {}
         self.fetching: deque[Attempt] = deque()
         self.alive = True
         self.wake = math.inf

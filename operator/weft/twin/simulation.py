@@ -13,7 +13,7 @@ from weft.twin.cluster import SimulatedCluster
 from weft.twin.engines import Engines
 from weft.twin.front import FrontOptions
 from weft.twin.operation import SimulatedOperation
-from weft.twin.outcome import Moment, Outcome, PoolFigures, PoolSample, Told
+from weft.twin.outcome import DecisionEvent, Moment, PoolFigures, PoolSample, SimulationOutcome
 from weft.twin.parts import Parts
 from weft.twin.scrapes import ScrapeOptions
 from weft.twin.shortages import Shortages
@@ -42,7 +42,7 @@ WEFT = "weft"
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Setting:
+class SimulationSetting:
     """Everything that a simulation depends on, except the policy. Times are seconds since the traces began.
 
     `pools` and `splits` are as their users wrote them, without a status; `nodes` and `pods` (of others) are the
@@ -91,8 +91,8 @@ class Setting:
 
 
 def simulate(
-    setting: Setting, policy: Policy | None = None, progress: Callable[[float], None] | None = None
-) -> Outcome:
+    setting: SimulationSetting, policy: Policy | None = None, progress: Callable[[float], None] | None = None
+) -> SimulationOutcome:
     """Run the only stream once; without a policy Weft sizes the pools. The same setting gives the same outcome.
 
     `progress` is told the fraction of the trace that is done.
@@ -102,8 +102,8 @@ def simulate(
 
 
 def simulate_together(
-    setting: Setting, policies: Sequence[Policy] = (), progress: Callable[[float], None] | None = None
-) -> tuple[Outcome, ...]:
+    setting: SimulationSetting, policies: Sequence[Policy] = (), progress: Callable[[float], None] | None = None
+) -> tuple[SimulationOutcome, ...]:
     """Run all streams at once, with one outcome each; each has its own policy, or Weft sizes all pools.
 
     All run until the last request of the longest trace comes, or with `until_answered` until all have ended.
@@ -116,7 +116,7 @@ def simulate_together(
 class Simulation:
     """One run of all streams."""
 
-    def __init__(self, setting: Setting, policies: tuple[Policy, ...]) -> None:
+    def __init__(self, setting: SimulationSetting, policies: tuple[Policy, ...]) -> None:
         """Prepare the run; raises `ValueError` unless each stream has a policy, or none has."""
         if len(policies) not in {0, len(setting.streams)}:
             raise ValueError("each stream has a policy of its own, or none has one")
@@ -144,7 +144,7 @@ class Simulation:
         self._shortages = Shortages()
         self._timelines: list[list[Moment]] = [[] for _ in setting.streams]
 
-    def run(self, progress: Callable[[float], None]) -> tuple[Outcome, ...]:
+    def run(self, progress: Callable[[float], None]) -> tuple[SimulationOutcome, ...]:
         """Run from the first replica to the last answer; returns an outcome for each stream."""
         last = self._setting.seconds
         self._bring_up()
@@ -281,10 +281,10 @@ class Simulation:
 
     # afterwards
 
-    def _outcome(self, place: int, end: float) -> Outcome:
+    def _outcome(self, place: int, end: float) -> SimulationOutcome:
         pools, serving = tuple(self._owned(place)), self._streams.servings[place]
         routed = [pool for pool in pools if self._streams.serving(pool.key) is not None]
-        return Outcome(
+        return SimulationOutcome(
             policy=self._policies[place].name if self._policies else WEFT,
             stream=self._streams.of[place].route.stream,
             model=next((pool.spec.model.model_id for pool in routed if pool.spec is not None), ""),
@@ -300,7 +300,7 @@ class Simulation:
             shortages=tuple(each for pool in pools for each in self._shortages.of(pool, end)),
         )
 
-    def _told(self, place: int) -> Iterator[Told]:
+    def _told(self, place: int) -> Iterator[DecisionEvent]:
         """Yield the decisions about a stream's resources since the traces began."""
         operation = self._operation
         prefills = {uid: (each.key.namespace, each.child_name(Role.Prefill)) for uid, each in operation.splits.items()}

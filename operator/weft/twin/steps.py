@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _CLOSE = 1e-9  # fraction of a step: a boundary this near counts as met
 
 
-class Line:
+class PiecewiseLinear:
     """Seconds as a function of a length in tokens: linear between knots, and extrapolated beyond the last ones."""
 
     __slots__ = ("_bases", "_inner", "_slopes", "_tops")
@@ -77,13 +77,13 @@ class Grid:
         if min(points.values()) <= 0.0:
             raise ValueError("every step takes time")
         self._rows = [_never_less([points[size, length] for length in self._lengths]) for size in self._sizes]
-        self._lines: dict[float, Line] = {}
+        self._lines: dict[float, PiecewiseLinear] = {}
 
-    def line(self, size: float) -> Line:
+    def line(self, size: float) -> PiecewiseLinear:
         """Return seconds over length at one size."""
         found = self._lines.get(size)
         if found is None:
-            found = self._lines[size] = Line(self._lengths, self._row(size))
+            found = self._lines[size] = PiecewiseLinear(self._lengths, self._row(size))
         return found
 
     def at(self, size: float, length: float) -> float:
@@ -139,7 +139,7 @@ class StepTable:
         """Seconds by (prompt tokens, their mean context in tokens)."""
         return self._prompts.points
 
-    def batch(self, sequences: int) -> Line:
+    def batch(self, sequences: int) -> PiecewiseLinear:
         """Return the seconds of a decode step over the mean context, for one batch size."""
         return self._decode.line(sequences)
 

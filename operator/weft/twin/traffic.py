@@ -48,7 +48,7 @@ class Profile:
 
 
 @dataclass(frozen=True, slots=True)
-class Lengths:
+class LogNormalLengths:
     """Log-normal tokens per request with a given mean and spread (sigma of the logarithm), at least one token."""
 
     mean: float

@@ -9,7 +9,7 @@ import pytest
 from tests.twin.policies.fluid import Fluid
 from tests.twin.policies.views import pod, view
 from weft.twin import policies
-from weft.twin.policies.schedule import Change, ScheduleOptions
+from weft.twin.policies.schedule import ScheduledChange, ScheduleOptions
 from weft.twin.policies.static import StaticOptions
 from weft.twin.policies.windows import Recent, Timer
 
@@ -79,7 +79,11 @@ def test_a_fixed_fleet_without_a_part_keeps_what_it_has() -> None:
 
 
 def test_a_calendar_is_followed_from_when_it_is_first_asked() -> None:
-    changes = (Change(0.0, (("chat", 3),)), Change(60.0, (("chat", 9), ("other", 2))), Change(120.0, (("chat", 200),)))
+    changes = (
+        ScheduledChange(0.0, (("chat", 3),)),
+        ScheduledChange(60.0, (("chat", 9), ("other", 2))),
+        ScheduledChange(120.0, (("chat", 200),)),
+    )
     policy = ScheduleOptions(changes).policy()
     answers = [policy.counts(now, (view(pod()),)) for now in (1000.0, 1059.0, 1060.0, 1125.0)]
     assert [{"chat": 3}, {"chat": 3}, {"chat": 9}, {"chat": 100}] == answers
@@ -88,7 +92,7 @@ def test_a_calendar_is_followed_from_when_it_is_first_asked() -> None:
 
 def test_a_calendar_goes_forward() -> None:
     with pytest.raises(ValueError, match="in order of time"):
-        ScheduleOptions((Change(5.0, ()), Change(4.0, ())))
+        ScheduleOptions((ScheduledChange(5.0, ()), ScheduledChange(4.0, ())))
 
 
 def test_a_window_lets_go_of_what_is_exactly_so_old() -> None:

@@ -15,7 +15,7 @@ from weft.twin.policies.dynamo import DynamoOptions
 from weft.twin.policies.heteroscale import HeteroScaleOptions
 from weft.twin.policies.hpa import HpaOptions
 from weft.twin.policies.predictors import PredictorName
-from weft.twin.policies.schedule import Change, ScheduleOptions
+from weft.twin.policies.schedule import ScheduledChange, ScheduleOptions
 from weft.twin.policies.static import StaticOptions
 from weft.twin.policies.wva import CHART, SAMPLE, WvaOptions
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 __all__ = [
     "NAMES",
     "AibrixOptions",
-    "Change",
     "DynamoOptions",
     "HeteroScaleOptions",
     "HpaOptions",
     "Options",
     "PredictorName",
     "ScheduleOptions",
+    "ScheduledChange",
     "StaticOptions",
     "WvaOptions",
     "default",

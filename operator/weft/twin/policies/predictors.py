@@ -13,7 +13,7 @@ from typing import Protocol
 from weft.twin.policies.by_library import FEWEST_POINTS, Arima, Prophet
 
 _LEVEL_NOISE, _TREND_NOISE, _MEASUREMENT_NOISE = 1.0, 0.1, 10.0
-_FIRST_DOUBT = 1000.0
+_FIRST_VARIANCE = 1000.0
 
 
 class Predictor(Protocol):
@@ -51,7 +51,7 @@ class Kalman:
         self._last = Constant()
         self._points = 0
         self._level = self._trend = 0.0
-        self._doubt = (_FIRST_DOUBT, 0.0, _FIRST_DOUBT)  # variance of the level, covariance, variance of the trend
+        self._covariance = (_FIRST_VARIANCE, 0.0, _FIRST_VARIANCE)  # variance of the level, of both, of the trend
 
     def add(self, value: float) -> None:
         self._last.add(value)
@@ -70,17 +70,17 @@ class Kalman:
         return max(0.0, self._level + self._trend)
 
     def _step(self) -> None:
-        level, both, trend = self._doubt
+        level, both, trend = self._covariance
         self._level += self._trend
-        self._doubt = (level + 2.0 * both + trend + _LEVEL_NOISE, both + trend, trend + _TREND_NOISE)
+        self._covariance = (level + 2.0 * both + trend + _LEVEL_NOISE, both + trend, trend + _TREND_NOISE)
 
     def _correct(self, value: float) -> None:
-        level, both, trend = self._doubt
+        level, both, trend = self._covariance
         of_level, of_trend = level / (level + _MEASUREMENT_NOISE), both / (level + _MEASUREMENT_NOISE)
         surprise = value - self._level
         self._level += of_level * surprise
         self._trend += of_trend * surprise
-        self._doubt = ((1.0 - of_level) * level, (1.0 - of_level) * both, trend - of_trend * both)
+        self._covariance = ((1.0 - of_level) * level, (1.0 - of_level) * both, trend - of_trend * both)
 
 
 class PredictorName(StrEnum):

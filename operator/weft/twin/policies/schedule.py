@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ScheduledChange:
     """From `at` seconds on, these (pool, replicas); a pool that is not named keeps its count."""
 
     at: float
@@ -27,7 +27,7 @@ class ScheduleOptions:
     Raises `ValueError` for changes whose times go back.
     """
 
-    changes: tuple[Change, ...]
+    changes: tuple[ScheduledChange, ...]
     begin: float | None = None
     every_seconds: float = 5.0
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class PassState:
     """What one pass has looked up so far; `counted` are answers without any budget, by UID of the unit's first pool.
 
     `rest` is what quotas leave after `claims`, by UID of the pool.

@@ -1,6 +1,6 @@
 """The part of a fabric that pods do not change: domains, their nodes, and notes on what labels and reports say.
 
-Of thousands of nodes nearly all stay the same from one pass to the next, so the last ground is remembered.
+Of thousands of nodes nearly all stay the same from one pass to the next, so the last layout is remembered.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from weft.fabric.contradictions import (
     topologies_at_odds,
     within_a_domain,
 )
-from weft.fabric.members import Member, member_of
+from weft.fabric.members import AcceleratorNode, member_of
 from weft.fabric.membership import NODE
 from weft.fabric.network import levels_of, shared_tiers
 from weft.fabric.racks import by_racks
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 class Seat:
     """A node in its domain: its network tiers, and the ComputeDomains that it is in."""
 
-    member: Member
+    member: AcceleratorNode
     tiers: Tiers
     compute_domains: tuple[str, ...]
 
@@ -56,7 +56,7 @@ class _Around:
     levels: Levels
     compute_domains: Mapping[str, str]
 
-    def seat(self, member: Member) -> Seat:
+    def seat(self, member: AcceleratorNode) -> Seat:
         """Seat one node, in the ComputeDomains that name it and the one whose UID its driver has labelled it with.
 
         That last one may be deleted already: then it is named by its UID.
@@ -80,7 +80,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Ground:
+class FabricLayout:
     """All domains, sorted by name, and the notes on their nodes."""
 
     parts: tuple[Part, ...]
@@ -89,15 +89,15 @@ class Ground:
     places: Mapping[str, int]  # position of the domain by name of the node
 
 
-_LAST: LastAnswers[_Question, Ground] = LastAnswers(1)
+_LAST: LastAnswers[_Question, FabricLayout] = LastAnswers(1)
 
 
-def ground_of(nodes: Iterable[NodeRecord], catalog: Catalog, reports: Reports) -> Ground:
-    """The ground of these nodes; the same object as long as nothing about them changes."""
-    return _LAST.ask("ground", (tuple(nodes), catalog, reports), _ground)
+def layout_of(nodes: Iterable[NodeRecord], catalog: Catalog, reports: Reports) -> FabricLayout:
+    """The layout of these nodes; the same object as long as nothing about them changes."""
+    return _LAST.ask("layout", (tuple(nodes), catalog, reports), _layout)
 
 
-def _ground(question: _Question) -> Ground:
+def _layout(question: _Question) -> FabricLayout:
     nodes, catalog, reports = question
     members, notes = _members(_each_once(nodes), catalog, reports)
     notes += several_of_one_name(nodes)
@@ -115,7 +115,7 @@ def _ground(question: _Question) -> Ground:
     ordered = tuple(parts[name] for name in sorted(parts))
     home = {seat.member.node.name: part.name for part in ordered for seat in part.seats}
     places = {seat.member.node.name: place for place, part in enumerate(ordered) for seat in part.seats}
-    return Ground(ordered, tuple(notes), home, places)
+    return FabricLayout(ordered, tuple(notes), home, places)
 
 
 def _each_once(nodes: tuple[NodeRecord, ...]) -> tuple[NodeRecord, ...]:
@@ -124,7 +124,9 @@ def _each_once(nodes: tuple[NodeRecord, ...]) -> tuple[NodeRecord, ...]:
     return tuple(reversed({node.name: node for node in listed}.values()))
 
 
-def _members(nodes: Iterable[NodeRecord], catalog: Catalog, reports: Reports) -> tuple[list[Member], list[Explanation]]:
+def _members(
+    nodes: Iterable[NodeRecord], catalog: Catalog, reports: Reports
+) -> tuple[list[AcceleratorNode], list[Explanation]]:
     """Read the accelerator nodes, with notes on nodes that cannot be used and on contradictions within one node."""
     members, notes, reported = [], [], by_node(reports)
     for node in nodes:
@@ -138,14 +140,14 @@ def _members(nodes: Iterable[NodeRecord], catalog: Catalog, reports: Reports) ->
     return members, notes
 
 
-def _groups(members: Iterable[Member]) -> dict[Membership, list[Member]]:
-    groups: dict[Membership, list[Member]] = defaultdict(list)
+def _groups(members: Iterable[AcceleratorNode]) -> dict[Membership, list[AcceleratorNode]]:
+    groups: dict[Membership, list[AcceleratorNode]] = defaultdict(list)
     for each in members:
         groups[each.membership].append(each)
     return groups
 
 
-def _coherent_parts(value: str, members: list[Member]) -> Iterator[tuple[str, list[Member]]]:
+def _coherent_parts(value: str, members: list[AcceleratorNode]) -> Iterator[tuple[str, list[AcceleratorNode]]]:
     """Yield a domain by name, or cut by zone and accelerator where labels mix them, and to what NVLink reaches.
 
     Nodes that name no zone are taken to be in the zone of the others.
@@ -153,7 +155,7 @@ def _coherent_parts(value: str, members: list[Member]) -> Iterator[tuple[str, li
     zones = {member.zone for member in members}
     if len(zones) == 2 and "" in zones:  # noqa: PLR2004 - one zone beside none
         members = [replace(member, zone=max(zones)) for member in members]
-    kinds: dict[tuple[str, str], list[Member]] = defaultdict(list)
+    kinds: dict[tuple[str, str], list[AcceleratorNode]] = defaultdict(list)
     for member in members:
         kinds[member.kind].append(member)
     if len(kinds) == 1:
@@ -170,7 +172,7 @@ def _unlike(taken: Mapping[str, Part], name: str, source: str) -> str:
     return name
 
 
-def _part(name: str, members: Sequence[Member], around: _Around) -> Part:
+def _part(name: str, members: Sequence[AcceleratorNode], around: _Around) -> Part:
     seats = tuple(around.seat(member) for member in members)
     zone, accelerator = members[0].kind
     # One node with the driver is enough: a driver that restarts reports nothing for a moment.

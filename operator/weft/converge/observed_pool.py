@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class ObservedPool:
     """One pool with its replicas, the pods and objects around it, the fabric, the time and what engines reported."""
 
     pool: PoolRecord
@@ -38,6 +38,6 @@ class Look:
         objects: Iterable[ObjectRecord],
         heard: Heard,
     ) -> Self:
-        """The look at a pool; `pods` may be everyone's, and `objects` those of the namespace."""
+        """What is observed of a pool; `pods` may be everyone's, and `objects` those of the namespace."""
         known = tuple(pods)
         return cls(pool, replicas_of(pool, known), known, fabric, ObjectsAround.of(pool.key, objects), heard)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class Availability:
     """What a pass gives out: free places (`free`) and what quotas leave (`accounts`); `now` is in epoch seconds."""
 
     free: FreeMap
