@@ -150,10 +150,11 @@ class Replica:
     def step(self, now: float) -> float:
         """Do one step that begins now; the time at which it ends."""
         chunks = [rank.begin() for rank in self.ranks]
-        ends, launch = now + self._decode_seconds(), 0.0
+        decode, launch = self._decode_seconds(), 0.0
+        ends = now + decode
         if together := sum(chunk.new > 0 for chunk in chunks):
             new, cached = max(chunk.new for chunk in chunks), max(chunk.cached for chunk in chunks)
-            time = self.steps.prefill(new, cached, 1.0, float(together) if len(chunks) > 1 else None)
+            time = self.steps.prefill(new, cached, 1.0, float(together) if len(chunks) > 1 else None, decode)
             launch = time.parts.launch
             ends += time.seconds - launch
         for rank, chunk in zip(self.ranks, chunks, strict=True):

@@ -177,7 +177,7 @@ def _about(row: Row) -> dict[str, str]:
 
 def _constants(rows: tuple[Row, ...]) -> dict[str, Any]:
     """What is not fitted, as arrays over rows."""
-    each = [load().performance[row.at.replica.shape.engine].constants for row in rows]
+    each = [load().performance[row.at.replica.shape.engine].constants_of(row.at.release) for row in rows]
     return {name: np.array([constants[name] for constants in each]) for name in each[0]}
 
 

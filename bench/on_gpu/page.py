@@ -26,7 +26,8 @@ Clients ran on the same machine and sent numbers of tokens. Nothing of this was 
 looked at again: factors of BF16 and how prompts are launched were changed after the first of these measurements, by
 other people's figures
 ([ADR 0076](adr/0076-bf16-comes-nearer-to-the-data-sheet-than-fp8.md),
-[ADR 0082](adr/0082-prompts-of-experts-are-launched-layer-by-layer.md)).
+[ADR 0082](adr/0082-prompts-of-experts-are-launched-layer-by-layer.md),
+[ADR 0100](adr/0100-a-prompt-takes-as-long-as-the-host-launches-it.md)).
 
 ## {name}
 

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from bench.on_gpu.compared import Measured
+    from bench.on_gpu.compared import Loop, Measured
 
-_MICRO = 1e6
+_MILLI = 1e3
 _TEXT = """\
 ## On an H200
 
@@ -35,12 +35,23 @@ with the step of its second token. Medians in milliseconds.
 {rows}
 
 From {floor_from} to {floor_to} tokens a prompt takes about as long whatever its length and precision: the host
-launches for longer than the GPU computes. The model adds {launch:.0f} µs a layer for that, and knows no least time. So
-first tokens of short prompts are expected too soon, in 8 bits by more, where the GPU would be done earlier; on the H100
-they took as long. Where computing takes longer, as for a lone prompt of {long_tokens} tokens, they are expected within
-{long:.0%} in both. How long launches take depends on the processors, which were of virtual machines here. It does not
-say why first tokens of 64 users come later than expected with the larger model too, nor those of four users with
-prompts of {long_tokens} tokens: that was not looked into.
+launches for longer than the GPU computes. So a step that no graph holds is expected to take {launch:.1f} ms a layer at
+least, which is aiconfigurator's figure
+([ADR 0100](adr/0100-a-prompt-takes-as-long-as-the-host-launches-it.md)). Where computing takes longer, as for a lone
+prompt of {long_tokens} tokens, first tokens are expected within {long:.0%} in both. How long launches take depends on
+the processors, which were of virtual machines here: this card and the H100 ask for somewhat more.
+
+First tokens of 64 users come later than expected with the larger model too, and those of four users with prompts of
+{long_tokens} tokens. In these loops prompts keep the GPU busy for most of the time (users times the wait of a lone one,
+over the time from one request to the next; above all of it where prompts share a step, which is launched once):
+
+| | tokens in / out | users | prompts fill | TTFT off | TPOT off | of a request, waiting |
+|---|---|---|---|---|---|---|
+{loads}
+
+How many wait for each other is fitted to published loops, most of them with answers of 1,024 tokens and more, and
+follows from the users alone. Where a request waits for a large part of its time, prompts of others come in that time
+too and delay its first token, while each of them is counted to lengthen its answer: so TPOT is expected too long there.
 """
 _PART = """
 ### {name} in {precision} on the H200
@@ -61,6 +72,7 @@ after {leaving:.1f} s.
 _GRAPH = 512  # twice the sequences, and at most so many
 _FLOOR = (520, 920)  # tokens between which the host is what takes so long
 _LONG = 8192
+_MEAN = 0.9  # of the nominal length of an answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +102,8 @@ def second_card_part(card: SecondCard) -> str:
         rows="\n".join(map(_row, alone["precisions"])),
         floor_from=_FLOOR[0],
         floor_to=_FLOOR[1],
-        launch=_MICRO * replica_of(told, told["closed"][0]).efficiency.prefill_layer_seconds,
+        launch=_MILLI * replica_of(told, told["closed"][0]).efficiency.host_layer_seconds,
+        loads="\n".join(row for each in (card.dense, card.fp8, card.larger) for row in _loads(each)),
         long_tokens=_LONG,
         long=max(abs(off) for each in (card.dense, card.fp8) for off in _off_alone(each)),
     )
@@ -120,6 +133,24 @@ def _part(told: Measured) -> str:
 def _off_alone(told: Measured) -> list[float]:
     """What is off at first tokens of a lone user's long prompts."""
     return [each.ttft.off for each in loops(told) if (each.input, each.users) == (_LONG, 1)]
+
+
+def _loads(told: Measured) -> list[str]:
+    """Rows of the loops of several users whose prompts a lone user asked too."""
+    found = loops(told)
+    alone = {each.input: each.ttft.measured for each in found if each.users == 1}
+    name = f"{told.get('model', told['name'])} in {told.get('precision', 'BF16')}"
+    return [_load(name, each, alone[each.input]) for each in found if each.users > 1 and each.input in alone]
+
+
+def _load(name: str, loop: Loop, alone: float) -> str:
+    whole = loop.ttft.measured + _MEAN * loop.output * loop.tpot.measured
+    filled, waiting = loop.users * alone / whole, loop.ttft.measured / whole
+    cells = (
+        *(name, f"{loop.input} / {loop.output}", str(loop.users), f"{filled:.0%}"),
+        *(f"{loop.ttft.off:+.0%}", f"{loop.tpot.off:+.0%}", f"{waiting:.0%}"),
+    )
+    return f"| {' | '.join(cells)} |"
 
 
 def _row(of: Mapping[str, Any]) -> str:

@@ -32,6 +32,15 @@ CHAT, CONSTANT = (1000, 2000, 200, 400), (1000, 1000, 200, 200)
 
 
 @pytest.mark.timeout(120)
+@pytest.mark.parametrize("tensor", [1, 8])
+def test_first_tokens_that_the_host_holds_up_are_close_to_a_simulation(tensor: int) -> None:
+    """A quantised model, whose prompts take longer to launch than to compute: within a third, at half of the rate."""
+    name, accelerator = ("Llama-3.1-8B-Instruct", "H200") if tensor == 1 else ("Llama-3.3-70B-Instruct", "B200")
+    off = case(replica(name, accelerator, Precision.FP8, tensor), CONSTANT, 0.5).off()
+    assert all(2 / 3 < each < 3 / 2 for each in off.ttft)
+
+
+@pytest.mark.timeout(120)
 @pytest.mark.parametrize(("part", "sizes"), [(0.3, CHAT), (0.7, CHAT), (0.5, (4000, 8000, 150, 300)), (0.5, CONSTANT)])
 def test_closed_forms_are_close_to_a_simulation_step_by_step(part: float, sizes: tuple[int, int, int, int]) -> None:
     """Every percentile within a third, the median and TPOT within a sixth, at any part of the highest rate."""

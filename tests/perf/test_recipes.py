@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from tests.perf.replicas import replica
 from weft.domain.hardware import Precision
 from weft.domain.shape import EngineName, Shape
-from weft.perf.recipes import draws_lengths, steps_between_looks
+from weft.perf.recipes import draws_lengths, graph_tokens, steps_between_looks
 
 SGLANG = Shape(EngineName.SGLang, "B200", Precision.NVFP4, tensor_parallel=4)
 EIGHT, FOUR = (Shape(EngineName.SGLang, "B200", Precision.FP8, tensor_parallel=each) for each in (8, 4))
@@ -39,3 +40,17 @@ def test_every_other_engine_looks_at_every_step(source: str | None, shape: Shape
 )
 def test_inferencex_draws_lengths(source: str | None, drawn: bool) -> None:  # noqa: FBT001 - a case
     assert draws_lengths(source) is drawn
+
+
+@pytest.mark.parametrize(
+    ("source", "model", "precision", "tokens"),
+    [
+        (INFERENCEX, "gpt-oss-120b", Precision.MXFP4, 2048),
+        (INFERENCEX, "Llama-3.3-70B-Instruct", Precision.FP8, 512),
+        (None, "gpt-oss-120b", Precision.MXFP4, 512),
+    ],
+)
+def test_inferencex_has_vllm_capture_larger_graphs_for_gpt_oss(
+    source: str | None, model: str, precision: Precision, tokens: float
+) -> None:
+    assert graph_tokens(source, replica(model, "H200", precision)) == tokens

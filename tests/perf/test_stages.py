@@ -126,7 +126,9 @@ def test_a_step_of_stages_is_never_faster_than_one_gpu_with_its_part_of_the_batc
     alone = one.decode(batch, context).seconds
     assert alone <= cut.decode(count * batch, context).seconds * SLACK
     assert one.decode(1, context).seconds < cut.decode(1, context).seconds
-    assert one.prefill(context, 0, 1).seconds < cut.prefill(context, 0, 1).seconds
+    whole, parted = one.prefill(context, 0, 1), cut.prefill(context, 0, 1)
+    assert whole.seconds <= parted.seconds * SLACK  # the same where the host takes longer to launch either
+    assert whole.seconds - whole.parts.waits < parted.seconds - parted.parts.waits
 
 
 @given(FITTING_ONE, COUNTS, st.floats(1, 200), TOKENS, TOKENS)

@@ -75,6 +75,46 @@ def test_a_prompt_with_experts_is_launched_layer_by_layer() -> None:
     assert reached.prefill_moe_layer_seconds > 0
 
 
+def test_a_prompt_that_no_graph_holds_takes_as_long_as_the_host_launches_it() -> None:
+    """In 8 bits the GPU is done before, and then waits; twice as many tokens as sequences have a graph, 512 at most."""
+    small = replica(LLAMA_8B, "H200", Precision.FP8)
+    steps, launching = stepper(small), 32 * small.efficiency.host_layer_seconds
+    assert launching == pytest.approx(32 * 0.8e-3)
+    assert steps.prefill(512, 0, 1).seconds < 0.5 * launching
+    assert [launching, launching] == pytest.approx([steps.prefill(each, 0, 1).seconds for each in (513, 920)])
+    assert steps.prefill(920, 0, 1).limit is Limit.Latency
+    assert steps.prefill(8192, 0, 1).parts.waits == 0
+    few = replace(small, efficiency=replace(small.efficiency, sequences=64))
+    assert [True, False] == [stepper(few).prefill(each, 0, 1).parts.waits == 0 for each in (128, 129)]
+
+
+def test_what_a_step_decodes_is_done_while_the_host_launches_its_prompt() -> None:
+    steps = stepper(replica(LLAMA_8B, "H200", Precision.FP8))
+    decode = steps.decode(1, 1000).seconds
+    alone, beside = steps.prefill(920, 0, 1), steps.prefill(920, 0, 1, beside=decode)
+    assert beside.seconds + decode == pytest.approx(alone.seconds)
+    assert beside.parts._replace(waits=0.0) == alone.parts._replace(waits=0.0)
+
+
+def test_the_host_bounds_prompts_of_present_releases_of_the_engine_that_was_measured() -> None:
+    """What early releases took for launches is in what their rows say of a request; the others nobody measured."""
+    device, model = CATALOG.accelerator("H200"), replica(LLAMA_8B, "H200", Precision.FP8)
+    for engine, release in ((EngineName.VLLM, "0.11.0"), (EngineName.SGLang, None), (EngineName.TensorRTLLM, None)):
+        other = replace(model, efficiency=CATALOG.efficiency(device, engine, Precision.FP8, release))
+        assert 0 == stepper(other).prefill(920, 0, 1).parts.waits
+
+
+@given(REPLICAS, st.floats(1, 100_000), st.floats(0, 0.1))
+def test_launches_by_the_host_never_make_a_prompt_sooner_and_touch_none_that_a_graph_holds(
+    model: ReplicaModel, tokens: float, beside: float
+) -> None:
+    without = stepper(replace(model, efficiency=replace(model.efficiency, host_layer_seconds=0.0)))
+    waiting, alone = stepper(model).prefill(tokens, 0, 1, beside=beside), without.prefill(tokens, 0, 1, beside=beside)
+    assert waiting.seconds >= alone.seconds
+    if tokens <= model.efficiency.graph_tokens * model.shape.prefill_context_parallel:
+        assert waiting == alone._replace(efficiency=model.efficiency)
+
+
 @given(st.floats(1e-12, 1e6), st.just(0.0) | st.floats(1e-12, 1e6))
 def test_neither_time_hides_behind_the_other_but_they_never_add_up(one: float, other: float) -> None:
     assert max(one, other) <= soft_max(one, other) * (1 + 1e-9)

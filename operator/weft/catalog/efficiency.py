@@ -17,7 +17,8 @@ class Efficiency:
     `weights`, `kv`, `matmul`, `prefill`, `prefill_experts`, `attention`, `collective_bandwidth` and
     `exchange_bandwidth` are fractions of peak; `memory_fraction` is the part of device memory that the engine may use
     (of what weights leave, if `fraction_of_free`); `reserve_bytes` of it never holds weights or KV. `expert_skew`
-    is the deviation of the loads of single experts, as a part of their mean.
+    is the deviation of the loads of single experts, as a part of their mean. A prompt's step of more than
+    `graph_tokens` takes `host_layer_seconds` a layer at least.
     """
 
     weights: float
@@ -33,6 +34,7 @@ class Efficiency:
     request_seconds: float
     prefill_layer_seconds: float
     prefill_moe_layer_seconds: float
+    host_layer_seconds: float
     at_once: float
     equal_at_once: float
     collective_seconds: float
@@ -46,6 +48,7 @@ class Efficiency:
     fraction_of_free: bool
     batched_tokens: float
     sequences: float
+    graph_tokens: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,7 +55,11 @@ class EnginePerformance:
         """The fitted coefficients, those assumed for this generation, and the engine's constants."""
         about = properties(generation, engine.value, precision.value, early=self.is_early(release))
         values = {name: coefficient.at(about) for name, coefficient in coefficients.items()}
-        return self.resolved(values | self.constants | self.assumed.get(generation, {}))
+        return self.resolved(values | self.constants_of(release) | self.assumed.get(generation, {}))
+
+    def constants_of(self, release: str | None) -> dict[str, float]:
+        """What is not fitted. Of early releases, launches by the host are in what their rows say of a request."""
+        return self.constants | {"host_layer_us": 0.0} if self.is_early(release) else self.constants
 
     def resolved(self, values: dict[str, float]) -> Efficiency:
         """Values by the names of the YAML files, in their units, as an `Efficiency`; no fraction is above 1."""
@@ -73,6 +77,7 @@ class EnginePerformance:
             request_seconds=values["request_ms"] * _MILLI,
             prefill_layer_seconds=values["prefill_layer_us"] * _MICRO,
             prefill_moe_layer_seconds=values["prefill_moe_layer_us"] * _MICRO,
+            host_layer_seconds=values["host_layer_us"] * _MICRO,
             at_once=values["at_once"],
             equal_at_once=values["equal_at_once"],
             collective_seconds=values["collective_us"] * _MICRO,
@@ -86,6 +91,7 @@ class EnginePerformance:
             fraction_of_free=self.fraction_of_free,
             batched_tokens=values["batched_tokens"],
             sequences=values["sequences"],
+            graph_tokens=values["graph_tokens"],
         )
 
 

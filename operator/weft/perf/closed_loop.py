@@ -22,6 +22,7 @@ from weft.perf.work import workshop
 if TYPE_CHECKING:
     from weft.catalog import Efficiency
     from weft.perf.replica import ReplicaModel
+    from weft.perf.steps import Seconds
     from weft.perf.work import Work
 
 _AT_ONCE_WHEN_EQUAL = 8.0  # users who still ask at the same time when all lengths are equal
@@ -109,19 +110,26 @@ def closed_loop_latencies(work: ClosedLoopWork, efficiency: Efficiency) -> Laten
     """TTFT and TPOT; plain arithmetic, so that it also works on arrays of many rows."""
     step_parts = decode_seconds(work.decode, efficiency)
     step = sum(step_parts) + bubble_seconds(work.decode, step_parts, efficiency)
-    parts, per_rank = prefill_seconds(work.prefill, efficiency), work.running / work.ranks
-    prompt, alone = sum(parts) - parts.launch, prefill_seconds(work.alone, efficiency)  # decode launches already
+    per_rank, alone = work.running / work.ranks, prefill_seconds(work.alone, efficiency, step)
+    prompt = _besides_launch(prefill_seconds(work.prefill, efficiency, step))
+    # Who waits behind a prompt that the host launches waits for all of its step, also for what that decodes meanwhile.
+    before, behind = (_besides_launch(prefill_seconds(each, efficiency)) for each in (work.alone, work.prefill))
     admitted = work.decoding / work.running
     others = (work.running - 1.0) * prompt / (work.together * work.beside)
     tpot = step + admitted * others / work.output_tokens
-    in_step = work.at_once * efficiency.equal_at_once * (sum(alone) - alone.launch)
-    at_once = efficiency.at_once * per_rank / work.stages * prompt
+    in_step = work.at_once * efficiency.equal_at_once * before
+    at_once = efficiency.at_once * per_rank / work.stages * behind
     queue = (1.0 - admitted) * others + (1.0 / admitted - 1.0) * work.output_tokens * step
     looked = step * (1.0 + work.looks_every) / 2.0
     own = efficiency.request_seconds + looked + work.way * sum(alone) + admitted * (in_step + at_once)
     ttft = _larger(own, efficiency.request_seconds + tpot) + queue  # no first token comes before the end of its step
     rounds = work.users / work.running - 1.0
     return Latencies(ttft + rounds * (ttft + work.output_tokens * tpot), tpot)
+
+
+def _besides_launch(parts: Seconds) -> float:
+    """All seconds of a prompt but its launch, which decode has already."""
+    return sum(parts) - parts.launch
 
 
 def _larger(one: float, other: float) -> float:

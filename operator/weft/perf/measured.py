@@ -22,7 +22,7 @@ from weft.domain.shape import EngineName, Shape
 from weft.perf.crossing import across_domains
 from weft.perf.disaggregated import Half
 from weft.perf.layouts import Layout, layout_of
-from weft.perf.recipes import draws_lengths, steps_between_looks
+from weft.perf.recipes import draws_lengths, graph_tokens, steps_between_looks
 from weft.perf.replica import ReplicaModel
 
 if TYPE_CHECKING:
@@ -122,6 +122,8 @@ def measurement(row: Mapping[str, str], catalog: Catalog) -> Measurement:
         memory_bytes=device.memory_bytes,
         kv_precision=_kv_precision(row, precision, engine, accelerator.generation),
     )
+    graphs = graph_tokens(row.get("source"), replica)
+    replica = replace(replica, efficiency=replace(replica.efficiency, graph_tokens=graphs))
     spread = draws_lengths(row.get("source"))
     scale = _SPREAD_MEAN if spread else 1.0
     users, rate = _users(row), _rate(row)

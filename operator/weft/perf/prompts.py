@@ -1,7 +1,8 @@
 """The cost of prompts to one data-parallel rank, over the distribution of their lengths.
 
 A prompt alone in a step pays for reading all weights; prompts that share a step share that cost. The launch of a step
-is counted with its decode, unless nothing decodes.
+is counted with its decode, unless nothing decodes. Where GPUs wait for the host to launch a prompt, its own first token
+does, and what others lose by it is left out: whoever comes meanwhile shares the next step, which queues do not know.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ _MOST_CACHED = 1.0 - 1e-6
 class _Prompt(NamedTuple):
     """Prompts of one length: weight, seconds in steps of its own and in full ones, own launch seconds, and steps.
 
-    `beyond` are the seconds of each step beyond the full ones.
+    `beyond` are the seconds of each step beyond the full ones, and `waits` those in which all of its own wait for the
+    host.
     """
 
     weight: float
@@ -36,6 +38,7 @@ class _Prompt(NamedTuple):
     steps: int
     full_steps: float
     beyond: float
+    waits: float
 
 
 class _Way(NamedTuple):
@@ -90,23 +93,30 @@ class Prompts:
         return mean, max(0.0, square - mean * mean), long
 
 
-def prompts(steps: Stepper, inputs: Lengths, prefix_hit: float, together: float | None = None) -> Prompts:
+def prompts(
+    steps: Stepper, inputs: Lengths, prefix_hit: float, together: float | None = None, beside: float = 0.0
+) -> Prompts:
     """Costs of prompts of which the fraction `prefix_hit` is in the prefix cache; at least one token is computed.
 
-    `together` data-parallel ranks (None: all) have a prompt at the same time.
+    `together` data-parallel ranks (None: all) have a prompt at the same time. Steps decode for `beside` seconds, which
+    are counted elsewhere.
     """
     budget, hit = steps.replica.efficiency.batched_tokens, min(prefix_hit, _MOST_CACHED)
     kinds = []
     for weight, tokens in inputs.points:
         new = max(1.0, tokens * (1.0 - hit))
         cached, count = new * hit / (1.0 - hit), math.ceil(new / budget)
-        alone, shared = (steps.prefill(new, cached, each, together) for each in (count, new / budget))
+        alone, shared = (steps.prefill(new, cached, each, together, beside) for each in (count, new / budget))
         kinds.append(_prompt(weight, alone, shared, count, new / budget))
     new = max(1.0, inputs.mean * (1.0 - hit))
-    mean = steps.prefill(new, new * hit / (1.0 - hit), new / budget, together)
+    mean = steps.prefill(new, new * hit / (1.0 - hit), new / budget, together, beside)
     stages = steps.work.stages
-    ways = tuple(_Way(kind.weight, *_through(stages, kind.alone + kind.launch, kind.full_steps)) for kind in kinds)
-    long = tuple((at, *_through(stages, alone, full)) for at, alone, full in _long(steps, inputs, hit, together))
+    ways = tuple(
+        _Way(kind.weight, *_through(stages, kind.alone + kind.launch + kind.waits, kind.full_steps)) for kind in kinds
+    )
+    long = tuple(
+        (at, *_through(stages, alone, full)) for at, alone, full in _long(steps, inputs, hit, together, beside)
+    )
     taken = sum(kind.weight * kind.steps for kind in kinds)
     return Prompts(tuple(kinds), ways, budget / new, mean, long, taken)
 
@@ -120,17 +130,19 @@ def _through(stages: Stages, seconds: float, full_steps: float) -> tuple[float, 
 
 
 def _prompt(weight: float, alone: StepTime, shared: StepTime, count: int, full: float) -> _Prompt:
-    own, least = alone.seconds - alone.launch, shared.seconds - shared.launch
+    own, least = (each.seconds - each.launch - each.waits for each in (alone, shared))
     beyond = (own - least) / (count - full) if count > full else 0.0
-    return _Prompt(weight, own, least, alone.launch, count, full, beyond)
+    return _Prompt(weight, own, least, alone.launch, count, full, beyond, alone.waits)
 
 
-def _long(steps: Stepper, inputs: Lengths, hit: float, together: float | None) -> Iterator[tuple[int, float, float]]:
+def _long(
+    steps: Stepper, inputs: Lengths, hit: float, together: float | None, beside: float
+) -> Iterator[tuple[int, float, float]]:
     """Yield (percentile, seconds, full steps) of prompts at percentiles of length; all equal if there is one."""
     alike: tuple[float, float] | None = None
     for percentile in PERCENTILES:
         if alike is None or len(inputs.points) > 1:
             new = max(1.0, inputs.at(percentile) * (1.0 - hit))
             full = new / steps.replica.efficiency.batched_tokens
-            alike = steps.prefill(new, new * hit / (1.0 - hit), math.ceil(full), together).seconds, full
+            alike = steps.prefill(new, new * hit / (1.0 - hit), math.ceil(full), together, beside).seconds, full
         yield percentile, *alike

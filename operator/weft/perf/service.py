@@ -363,7 +363,8 @@ def _service(replica: ReplicaModel, workload: Workload, role: Role) -> Service:
     kept = workload.input_tokens + (0.0 if role is Role.Prefill else workload.output_tokens)
     limit = int(replica.efficiency.sequences) * replica.shape.data_parallel
     context = inputs.mean + outputs.mean * outputs.growth / 2.0
-    costs = prompts(steps, inputs, workload.prefix_hit)
+    least = 0.0 if role is Role.Prefill else steps.decode(1.0, context).step_seconds
+    costs = prompts(steps, inputs, workload.prefix_hit, beside=least)
     if rare is not None:
         costs = replace(costs, passed_by=max(1.0, outputs.mean) * steps.decode(1.0, context).seconds)
     return Service(
@@ -372,7 +373,7 @@ def _service(replica: ReplicaModel, workload: Workload, role: Role) -> Service:
         inputs=inputs,
         outputs=outputs,
         prompts=costs,
-        lone=prompts(steps, inputs, workload.prefix_hit, 1.0) if steps.work.in_lockstep else None,
+        lone=prompts(steps, inputs, workload.prefix_hit, 1.0, least) if steps.work.in_lockstep else None,
         seats=min(sequences_that_fit(replica, kept), limit),
         burstiness=workload.squared_arrival_variation - 1.0,
         context_tokens=context,

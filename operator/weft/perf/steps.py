@@ -23,7 +23,10 @@ NETWORK_FRACTION = 0.9  # of a NIC's rate, at best
 
 
 class Seconds(NamedTuple):
-    """Seconds of a step by component, over all layers; `bubbles` is the time waiting for slower stages."""
+    """Seconds of a step by component, over all layers.
+
+    `waits` is the time in which GPUs wait for the host to launch more, `bubbles` that for slower stages.
+    """
 
     linear: float
     experts: float
@@ -35,6 +38,7 @@ class Seconds(NamedTuple):
     hops: float
     launch: float
     gathers: float
+    waits: float = 0.0
     bubbles: float = 0.0
 
 
@@ -81,10 +85,13 @@ def bubble_seconds(work: Work, parts: Seconds, efficiency: Efficiency, drafting:
     return _larger(over, 0.0)
 
 
-def prefill_seconds(work: Work, efficiency: Efficiency) -> Seconds:
-    """Component times of a prompt, or of the part of it that its steps process."""
+def prefill_seconds(work: Work, efficiency: Efficiency, beside: float = 0.0) -> Seconds:
+    """Component times of a prompt, or of the part of it that its steps process, each of which decodes for `beside`.
+
+    A step that no captured graph holds takes as long as the host launches it, if GPUs have computed it before.
+    """
     hottest = _hottest(work, efficiency)
-    return Seconds(
+    parts = Seconds(
         linear=soft_max(work.linear_read / efficiency.weights, work.linear_math / efficiency.prefill),
         experts=soft_max(work.expert_read / efficiency.weights, hottest / efficiency.prefill_experts),
         head=soft_max(work.head_read / efficiency.weights, work.head_math / efficiency.prefill),
@@ -97,6 +104,9 @@ def prefill_seconds(work: Work, efficiency: Efficiency) -> Seconds:
         + work.expert_layers * efficiency.prefill_moe_layer_seconds,
         gathers=_gathers(work, efficiency),
     )
+    computing = sum(parts) + work.host_steps * beside
+    launching = work.host_layers * efficiency.host_layer_seconds
+    return parts._replace(waits=_larger(launching - computing, 0.0))
 
 
 def _larger(one: float, other: float) -> float:
@@ -154,6 +164,11 @@ class StepTime(NamedTuple):
         return self.parts.launch * self.seconds / sum(self.parts)
 
     @property
+    def waits(self) -> float:
+        """Seconds in which GPUs wait for the host, calibrated like the whole."""
+        return self.parts.waits * self.seconds / sum(self.parts)
+
+    @property
     def compute(self) -> float:
         """Seconds of the parts in which arithmetic takes longer than reading."""
         parts, work, reached = self.parts, self.work, self.efficiency
@@ -178,7 +193,7 @@ class StepTime(NamedTuple):
             (working - compute, Limit.MemoryBandwidth),
             (parts.reduces + parts.exchanges + parts.gathers, Limit.ScaleUpNetwork),
             (parts.hops, Limit.ScaleOutNetwork),
-            (parts.launch + parts.bubbles, Limit.Latency),
+            (parts.launch + parts.waits + parts.bubbles, Limit.Latency),
         )
         return max(shares, key=lambda share: share[0])[1]
 
@@ -204,14 +219,22 @@ class Stepper:
             parts = parts._replace(bubbles=bubble_seconds(work, parts, efficiency))
         return StepTime(sum(parts) * self._decode_factor, parts, work, efficiency, is_prefill=False)
 
-    def prefill(self, new_tokens: float, cached_tokens: float, steps: float, together: float | None = None) -> StepTime:
+    def prefill(
+        self,
+        new_tokens: float,
+        cached_tokens: float,
+        steps: float,
+        together: float | None = None,
+        beside: float = 0.0,
+    ) -> StepTime:
         """Prefill of one prompt with `cached_tokens` already cached, in `steps` steps (may be a fraction of one).
 
-        `together` data-parallel ranks (None: all) have a prompt at the same time.
+        `together` data-parallel ranks (None: all) have a prompt at the same time. Each step also decodes, for `beside`
+        seconds, which are no part of these.
         """
         asked, efficiency = (new_tokens, cached_tokens, steps, together), self.replica.efficiency
         work = self.work.prefill(*asked)
-        parts = prefill_seconds(work, efficiency)
+        parts = prefill_seconds(work, efficiency, beside)
         if self.draft is not None:  # the draft model prefills the prompt too
             parts = _added(parts, prefill_seconds(self.draft.prefill(*asked), efficiency))
         seconds = sum(parts) * self.replica.calibration.prefill

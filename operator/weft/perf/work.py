@@ -32,6 +32,8 @@ ACTIVATION_BYTES = 2.0  # hidden states travel in 16 bits
 # How often a mixer or feed-forward half reads or writes whole hidden states, which tensor parallelism does not divide:
 # both summands read, the sum and its norm written, and the norm read and written again quantised to half the size.
 _PASSES = 5.5
+# vLLM captures graphs of steps of up to twice as many tokens as sequences run at most, within a limit.
+_GRAPHED = 2.0
 
 
 class Work(NamedTuple):
@@ -41,8 +43,9 @@ class Work(NamedTuple):
     `one_shot_seconds` in one, `exchanges` with experts, `hops` between stages, and `gathers` of a shared context with
     `gather_seconds` for all of them. `activation_read` are hidden states. `crowding` is how far the hottest rank of an
     expert group is above the mean, if expert loads have deviation 1. `layers`, `expert_layers`, `steps` and `sequences`
-    count what has a fixed cost. A pipeline has `in_flight` microbatches, and `fullest` and `last` are the fractions of
-    all layers on its fullest and its last stage.
+    count what has a fixed cost, and `host_steps` and `host_layers` what no captured graph holds. A pipeline has
+    `in_flight` microbatches, and `fullest` and `last` are the fractions of all layers on its fullest and its last
+    stage.
     """
 
     linear_read: float
@@ -64,6 +67,8 @@ class Work(NamedTuple):
     hop_seconds: float
     layers: float
     expert_layers: float
+    host_steps: float
+    host_layers: float
     steps: float
     sequences: float
     gathers: float
@@ -74,13 +79,17 @@ class Work(NamedTuple):
 
 
 class _Tokens(NamedTuple):
-    """Tokens on this rank and over all ranks in `steps` steps; `sequences` are the decoding ones."""
+    """Tokens on this rank and over all ranks in `steps` steps; `sequences` are the decoding ones.
+
+    `captured` if a graph holds each step.
+    """
 
     rank: float
     group: float
     steps: float
     sequences: float
     in_flight: float = 1.0
+    captured: bool = True
 
 
 class _Attention(NamedTuple):
@@ -96,7 +105,7 @@ class Workshop:
 
     Seconds at the data sheet's rates: `*_read` and counts of messages per step, `*_math` and `*_seconds` per token (of
     the whole expert group for `expert_math`). `expert_read` is for all experts of a layer; a token does not use the
-    fraction `unrouted` of them.
+    fraction `unrouted` of them. Graphs hold steps of up to `graph_tokens`.
     """
 
     readings: tuple[Reading, ...]
@@ -122,6 +131,7 @@ class Workshop:
     ranks: float
     stages: Stages
     prompt_groups: float
+    graph_tokens: float
     gathering: Gathering
     attended: dict[float, _Attention] = field(default_factory=dict, compare=False)
 
@@ -162,7 +172,9 @@ class Workshop:
         each, and of its attention to earlier tokens.
         """
         math = sum(reading.prefill_operations(new_tokens, cached_tokens) for reading in self.readings)
-        tokens = _Tokens(new_tokens / self.prompt_groups, new_tokens * (together or self.ranks), steps, 0.0)
+        own = new_tokens / self.prompt_groups
+        captured = own <= steps * self.graph_tokens
+        tokens = _Tokens(own, new_tokens * (together or self.ranks), steps, 0.0, captured=captured)
         work = self._work(tokens, 0.0, math / self.prompt_groups / self.half_peak, 1.0)
         if self.gathering is NOTHING:
             return work
@@ -171,7 +183,7 @@ class Workshop:
 
     def _work(self, tokens: _Tokens, attention_read: float, attention_math: float, sampled: float) -> Work:
         """The work of a step from its tokens, its attention times and the number of sampled tokens."""
-        rank, group, steps, sequences, in_flight = tokens
+        rank, group, steps, sequences, in_flight, captured = tokens
         stages = self.stages
         each, gathers = rank / steps, self.gathering.decode
         touched = 1.0 - self.unrouted ** (group / steps)  # E (1 - (1 - k/E)^T) of E, for uniform routing
@@ -195,6 +207,8 @@ class Workshop:
             hop_seconds=each * self.hop_seconds,
             layers=steps * self.layers,
             expert_layers=steps * self.expert_layers,
+            host_steps=0.0 if captured else steps,
+            host_layers=0.0 if captured else steps * self.layers,
             steps=steps * stages.count,
             sequences=sequences,
             gathers=steps * gathers.collectives,
@@ -240,6 +254,7 @@ def workshop(replica: ReplicaModel) -> Workshop:
         ranks=float(shape.data_parallel),
         stages=stages_of(architecture, shape),
         prompt_groups=float(shape.prefill_context_parallel),
+        graph_tokens=min(replica.efficiency.graph_tokens, _GRAPHED * replica.efficiency.sequences),
         gathering=gathering(replica),
     )
 

@@ -83,13 +83,14 @@ def step_table(replica: ReplicaModel, max_batch: int, batched_tokens: int) -> St
     steps, ranks = stepper(replica), float(replica.shape.data_parallel)
     longest = max(2 * _FIRST_CONTEXT, int(replica.architecture.max_context_tokens))
     contexts = [1, *_points(_FIRST_CONTEXT, longest, _COARSE)]
+    beside = steps.decode(1.0, 1.0).step_seconds  # at least, where anything does
     decode = {
         (float(batch), float(context)): steps.decode(batch, context).seconds
         for batch in _points(_FIRST_BATCH, max_batch, _FINE)
         for context in contexts
     }
     prompts = {
-        (float(tokens), float(context)): _prompt_seconds(steps, max(1.0, tokens / ranks), context)
+        (float(tokens), float(context)): _prompt_seconds(steps, max(1.0, tokens / ranks), context, beside)
         for tokens in _points(_FIRST_TOKENS, batched_tokens, _FINE)
         for context in contexts
     }
@@ -106,15 +107,15 @@ def _points(first: int, last: int, growth: float) -> Iterator[int]:
     yield last
 
 
-def _prompt_seconds(steps: Stepper, tokens: float, mean_context: float) -> float:
-    """Return the seconds of a step of prompt tokens whose mean context is `mean_context`.
+def _prompt_seconds(steps: Stepper, tokens: float, mean_context: float, beside: float) -> float:
+    """Return the seconds of a step of prompt tokens whose mean context is `mean_context`, `beside` seconds of decode.
 
     A single prompt of n tokens has the mean context n / 2. A smaller one means that several shorter prompts share the
     step: then only the attention takes less.
     """
     if 2.0 * mean_context >= tokens:
-        return steps.prefill(tokens, mean_context - tokens / 2.0, 1.0).seconds
-    whole, short = (steps.prefill(each, 0.0, 1.0) for each in (tokens, 2.0 * mean_context))
+        return steps.prefill(tokens, mean_context - tokens / 2.0, 1.0, None, beside).seconds
+    whole, short = (steps.prefill(each, 0.0, 1.0, None, beside) for each in (tokens, 2.0 * mean_context))
     attention = short.parts.attention * tokens / (2.0 * mean_context)
     factor = whole.seconds / sum(whole.parts)
     return whole.seconds + factor * (attention - whole.parts.attention)
