@@ -28,11 +28,13 @@ def test_a_long_prompt_alone_takes_what_is_expected(told: dict[str, object]) -> 
 
 
 @pytest.mark.parametrize("told", [CARD.dense, CARD.fp8], ids=lambda told: told["name"])
-def test_a_prompt_that_no_graph_holds_waits_much_longer_than_the_model_says(told: dict[str, object]) -> None:
+def test_a_prompt_that_no_graph_holds_waits_as_long_as_the_host_launches_it(told: dict[str, object]) -> None:
     """512 tokens are the most that a graph is captured for; that is what the page tells of."""
     with_graph, without = (each.ttft for each in loops(told) if each.output == 32)
     assert without.measured > 1.5 * with_graph.measured
-    assert without.expected < 1.25 * with_graph.expected
+    assert without.expected > 1.4 * with_graph.expected
+    assert without.expected == pytest.approx(without.measured, rel=0.2)
+    assert without.low < without.measured < without.high
 
 
 def test_prompts_that_the_host_launches_take_as_long_in_both_precisions_while_the_gpu_waits() -> None:
