@@ -59,11 +59,17 @@ class Measured:
 
 
 class Chunk(NamedTuple):
-    """What a rank computes of prompts in a step: those that end in it, new tokens, and those of a prompt before."""
+    """What a rank computes of prompts in a step: those that end in it, and (new, cached) tokens of each.
+
+    Each prompt's tokens look at those before them of the same prompt, and at no other prompt's.
+    """
 
     ends: list[Request]
-    new: float
-    cached: float
+    prompts: list[tuple[float, float]]
+
+    @property
+    def new(self) -> float:
+        return sum(new for new, _ in self.prompts)
 
 
 class Rank:
@@ -96,17 +102,17 @@ class Rank:
 
     def _prompts(self) -> Chunk:
         room = self.batched_tokens - len(self.running)
-        done, new, cached = [], 0.0, 0.0
+        done, prompts = list[Request](), list[tuple[float, float]]()
         while self.prefilling and room > 0:
             request = self.prefilling[0]
             taken = min(room, request.prompt_left)
-            cached = max(cached, request.input_tokens - request.prompt_left)
+            prompts.append((taken, request.input_tokens - request.prompt_left))
             request.prompt_left -= taken
-            new, room = new + taken, room - taken
+            room -= taken
             if request.prompt_left > 0:
                 break
             done.append(self.prefilling.popleft())
-        return Chunk(done, new, cached)
+        return Chunk(done, prompts)
 
     def _answer(self, now: float) -> None:
         for request in self.running:
@@ -153,13 +159,22 @@ class Replica:
         decode, launch = self._decode_seconds(), 0.0
         ends = now + decode
         if together := sum(chunk.new > 0 for chunk in chunks):
-            new, cached = max(chunk.new for chunk in chunks), max(chunk.cached for chunk in chunks)
-            time = self.steps.prefill(new, cached, 1.0, float(together) if len(chunks) > 1 else None, decode)
-            launch = time.parts.launch
-            ends += time.seconds - launch
+            time, launch = self._prompt_seconds(chunks, float(together) if len(chunks) > 1 else None, decode)
+            ends += time - launch
         for rank, chunk in zip(self.ranks, chunks, strict=True):
             rank.end(chunk, ends, launch)
         return ends
+
+    def _prompt_seconds(self, chunks: list[Chunk], together: float | None, decode: float) -> tuple[float, float]:
+        """(seconds, of them to launch) of the ranks' prompts in a step: all their tokens at once, but for attention."""
+        most = max(chunk.new for chunk in chunks)
+        attention = max(sum(self._attention(*prompt) for prompt in chunk.prompts) for chunk in chunks)
+        less = self._attention(most, 0.0) - attention
+        whole = self.steps.prefill(most, 0.0, 1.0, together, decode - less)
+        return whole.seconds - less, whole.parts.launch
+
+    def _attention(self, new: float, cached: float) -> float:
+        return self.steps.prefill(new, cached, 1.0).parts.attention
 
     def _decode_seconds(self) -> float:
         running = [request for rank in self.ranks for request in rank.running]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from weft.perf.seats import seats
 from weft.perf.sharing import prompts_of_a_step
-from weft.perf.steps import bubble_seconds, decode_seconds, prefill_seconds
+from weft.perf.steps import bubble_seconds, decode_seconds, larger, prefill_seconds
 from weft.perf.work import workshop
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def closed_loop_latencies(work: ClosedLoopWork, efficiency: Efficiency) -> Laten
     queue = (1.0 - admitted) * others + (1.0 / admitted - 1.0) * work.output_tokens * step
     looked = step * (1.0 + work.looks_every) / 2.0
     own = efficiency.request_seconds + looked + work.way * sum(alone) + admitted * (in_step + at_once)
-    ttft = _larger(own, efficiency.request_seconds + tpot) + queue  # no first token comes before the end of its step
+    ttft = larger(own, efficiency.request_seconds + tpot) + queue  # no first token comes before the end of its step
     rounds = work.users / work.running - 1.0
     return Latencies(ttft + rounds * (ttft + work.output_tokens * tpot), tpot)
 
@@ -130,8 +130,3 @@ def closed_loop_latencies(work: ClosedLoopWork, efficiency: Efficiency) -> Laten
 def _besides_launch(parts: Seconds) -> float:
     """All seconds of a prompt but its launch, which decode has already."""
     return sum(parts) - parts.launch
-
-
-def _larger(one: float, other: float) -> float:
-    """The larger of two numbers, or of each pair in two arrays."""
-    return (one + other + abs(one - other)) / 2.0

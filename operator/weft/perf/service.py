@@ -315,13 +315,20 @@ class Service:
         ), utilisation
 
     def _wait(self, load: _Load, server: Moments, pause: float) -> Wait:
-        """The wait for one's turn: in a queue if few prompts fill a step, else until the next step takes all."""
+        """The wait for one's turn, and for those who share one's step; or until the next step, which then takes all.
+
+        Who comes while one waits shares the step, up to one more prompt: that is as much work as comes in that time.
+        Behind a few far longer prompts the mean wait does not tell: who waits at all waits until the step is shared.
+        """
         line = in_line(load.rate, server, self.burstiness)
-        beside = load.rate * server.mean * load.stolen.once * min(1.0, max(0.0, self.prompts.per_step - 1.0))
+        turn = pause / 2.0 + line.mean
+        room = min(1.0, max(0.0, self.prompts.per_step - 1.0))
+        most = load.stolen.once
+        beside = load.rate * server.mean * room * (most if self.prompts.passed_by < math.inf else min(most, turn))
         gate = self._gate(load, pause)
         return Wait(
-            max(gate.mean, pause / 2.0 + line.mean + beside),
-            line.variance + gate.variance + 2.0 * beside * load.stolen.once,
+            max(gate.mean, turn + beside),
+            line.variance + gate.variance + 2.0 * beside * most,
         )
 
     def _gate(self, load: _Load, pause: float) -> Wait:

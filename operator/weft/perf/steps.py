@@ -81,8 +81,8 @@ def bubble_seconds(work: Work, parts: Seconds, efficiency: Efficiency, drafting:
     way = sum(parts)
     layers = way - parts.head - parts.hops - work.steps * efficiency.step_seconds - sampling
     fullest, last = work.fullest * layers, work.last * layers + parts.head + sampling + drafting
-    over = work.in_flight * (_larger(fullest, last) + efficiency.step_seconds) - way - drafting
-    return _larger(over, 0.0)
+    over = work.in_flight * (larger(fullest, last) + efficiency.step_seconds) - way - drafting
+    return larger(over, 0.0)
 
 
 def prefill_seconds(work: Work, efficiency: Efficiency, beside: float = 0.0) -> Seconds:
@@ -106,10 +106,11 @@ def prefill_seconds(work: Work, efficiency: Efficiency, beside: float = 0.0) -> 
     )
     computing = sum(parts) + work.host_steps * beside
     launching = work.host_layers * efficiency.host_layer_seconds
-    return parts._replace(waits=_larger(launching - computing, 0.0))
+    return parts._replace(waits=larger(launching - computing, 0.0))
 
 
-def _larger(one: float, other: float) -> float:
+def larger(one: float, other: float) -> float:
+    """The larger of two numbers, or of each pair in two arrays."""
     return (one + other + abs(one - other)) / 2.0
 
 
