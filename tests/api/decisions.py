@@ -76,6 +76,14 @@ def sharing(assignment: Assignment, cliques: list[str], name: str) -> Assignment
     return replace(assignment, compute_domain=shared if assignment.nodes else None)
 
 
+def _has_pods(each: Assignment) -> bool:
+    """A function with a name: Hypothesis parses the source of a lambda where a draw is tried again, deep in its stack.
+
+    Python 3.11 miscounts the depth there and ends with a SystemError.
+    """
+    return each.pods > 0
+
+
 PLACED = st.builds(
     Assignment,
     st.integers(0, 99),
@@ -85,7 +93,7 @@ PLACED = st.builds(
     INSTANTS,
     complete=st.booleans(),
     handover=st.none() | HANDOVERS,
-).filter(lambda each: each.pods > 0)
+).filter(_has_pods)
 ASSIGNMENTS = st.lists(
     PLACED | st.builds(sharing, PLACED, st.lists(VALUES, min_size=1, max_size=2), st.just("") | VALUES),
     max_size=4,

@@ -30,7 +30,11 @@ LITERAL_MAPS: SearchStrategy[Json] = st.dictionaries(
 
 def specs(model: type[ApiModel]) -> SearchStrategy[Json]:
     """Specs that the model takes."""
-    return _Maker(model).whole().map(_mended).filter(lambda body: _is_valid(model, body))
+
+    def is_valid(body: Json) -> bool:  # by name: Python 3.11 cannot parse a lambda's source deep in a stack
+        return _is_valid(model, body)
+
+    return _Maker(model).whole().map(_mended).filter(is_valid)
 
 
 def _is_valid(model: type[ApiModel], body: Json) -> bool:

@@ -21,6 +21,13 @@ Json = dict[str, Any]
 NOW = 1782892800.0  # 2026-07-01T08:00:00Z
 
 
+def _is_planned(decision: PoolDecision) -> bool:
+    return decision.status.plan is not None
+
+
+PLANNED = DECISIONS.filter(_is_planned)
+
+
 @given(ANY_JSON)
 def test_no_status_raises(status: Any) -> None:  # noqa: ANN401 - any JSON
     parse_pool({"status": status})
@@ -30,7 +37,7 @@ def test_no_status_raises(status: Any) -> None:  # noqa: ANN401 - any JSON
 
 
 @settings(max_examples=25)
-@given(DECISIONS.filter(lambda decision: decision.status.plan is not None), st.sampled_from(["ttft", "tpot"]))
+@given(PLANNED, st.sampled_from(["ttft", "tpot"]))
 def test_a_prediction_without_a_percentile_is_as_if_never_written(decision: PoolDecision, latency: str) -> None:
     """Its schema takes a map of any percentiles, and one bad object stops no other."""
     written = pool_status(decision, {}, NOW)
@@ -41,7 +48,7 @@ def test_a_prediction_without_a_percentile_is_as_if_never_written(decision: Pool
 
 @pytest.mark.parametrize("size", ["tensorParallel", "gpusPerPod", "expertParallel", "decodeContextParallel"])
 @settings(max_examples=10)
-@given(decision=DECISIONS.filter(lambda decision: decision.status.plan is not None))
+@given(decision=PLANNED)
 def test_a_shape_without_gpus_is_as_if_never_written(size: str, decision: PoolDecision) -> None:
     written = pool_status(decision, {}, NOW)
     written["plan"][size] = 0

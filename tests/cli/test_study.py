@@ -232,7 +232,7 @@ def crowded(tmp_path: Path, kind: str, most: int, rate: int) -> str:
 
 @pytest.mark.parametrize("kind", ["InferencePool", "PDSplit"])
 def test_the_form_that_serves_the_whole_rate_is_exported_though_the_other_costs_less(tmp_path: Path, kind: str) -> None:
-    asked, file = crowded(tmp_path, kind, 2, 200), tmp_path / "out.yaml"
+    asked, file = crowded(tmp_path, kind, 2, 220), tmp_path / "out.yaml"
     ending = weft("plan", "-f", asked, "--export", str(file), "-o", "json")
     (planned,) = json.loads(ending.out)
     assert yaml.safe_load(file.read_text())["kind"] == "PDSplit"

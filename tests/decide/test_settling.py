@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -32,8 +32,14 @@ SPECS = st.one_of(
     st.builds(pool_spec, st.sampled_from([1, 2, 4, 8]), COUNTS, rollout=st.sampled_from(ROLLOUTS)),
 )
 PRIORITIES = st.integers(0, 3)
+
+
+def _is_no_node(action: tuple[Any, ...]) -> bool:
+    return bool(action[0] != "node")
+
+
 HAPPENS = st.one_of(
-    actions.filter(lambda action: action[0] != "node"),  # what nodes that do not answer leave is in docs/roadmap.md
+    actions.filter(_is_no_node),  # what nodes that do not answer leave is in docs/roadmap.md
     st.tuples(st.just("edit"), st.sampled_from(NAMES[:3]), SPECS),
     st.tuples(st.just("priority"), st.sampled_from(NAMES), PRIORITIES),
 )

@@ -8,7 +8,13 @@ from hypothesis import strategies as st
 from weft.scaling import RatioGuard
 
 bounds = st.one_of(st.none(), st.sampled_from([0.1, 0.25, 0.5, 1.0, 1.4, 3.0, 5.0]))
-guards = st.builds(RatioGuard, bounds, bounds).filter(lambda guard: (guard.least or 0) <= (guard.most or 9))
+
+
+def _is_possible(guard: RatioGuard) -> bool:
+    return (guard.least or 0) <= (guard.most or 9)
+
+
+guards = st.builds(RatioGuard, bounds, bounds).filter(_is_possible)
 ranges = st.tuples(st.integers(1, 6), st.integers(0, 6)).map(lambda pair: range(pair[0], pair[0] + pair[1] + 1))
 
 

@@ -37,6 +37,7 @@ PARTS = {
     "hops": "hops between stages",
     "bubbles": "waiting for the slowest stage",
     "launch": "launch and scheduling",
+    "waits": "waiting for the host to launch",
     "gathers": "gathering a shared context",
     "activations": "hidden states in and out of memory",
 }
