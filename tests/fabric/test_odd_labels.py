@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -42,6 +43,15 @@ def test_a_node_with_a_memory_that_its_gpus_cannot_have_makes_no_plan_smaller(la
     assert unusable is not None
     assert Reason.LabelsContradict == unusable.reason
     assert f"node b has {MEMORY}={label} and is labelled as H200, which has 143771" in unusable.message
+
+
+@pytest.mark.parametrize("cordoned", [False, True], ids=["not ready", "cordoned"])
+def test_nor_does_it_while_such_a_node_is_away_for_another_reason(*, cordoned: bool) -> None:
+    """Whoever corrects it cordons it first, and plans count on nodes that come back."""
+    away = replace(board("b", labels={MEMORY: "8192"}), cordoned=cordoned, ready=cordoned)
+    found = fabric_of(board("a"), away)
+    (supplier,) = suppliers(found, PlacementSpec())
+    assert 143771 * MIB == supplier.memory_bytes
 
 
 def test_a_pool_that_has_only_such_a_node_is_told_of_the_label() -> None:

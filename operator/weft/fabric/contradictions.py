@@ -13,7 +13,7 @@ from weft.fabric.devices import INSTANCE_LABELS, PRODUCT_LABELS, accelerator_of_
 from weft.fabric.members import REMEMBERED, AcceleratorNode, member_of
 from weft.fabric.membership import CLIQUE, NO_FABRIC, RACK_LABELS, TOPOGRAPH, clique_of, topograph_domain
 from weft.fabric.network import NETWORKS
-from weft.fabric.parts import MEMORY_MIB, is_absurd, labelled_memory_bytes
+from weft.fabric.parts import MEMORY_MIB, labelled_memory_bytes
 from weft.fabric.reach import is_cut, reach_of, whole_gpus
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def _memory(member: AcceleratorNode, _: Catalog) -> Iterator[Explanation]:
     if not labelled_memory_bytes(member.labels):
         why = f"{says} is no number of MiB: {known // MIB} are believed, as {name} has"
         yield Explanation(Reason.LabelsContradict, why)
-    elif abs(devices.memory_bytes - known) > MEMORY_OFF * known and not is_absurd(devices.memory_bytes, known):
+    elif abs(devices.memory_bytes - known) > MEMORY_OFF * known:
         why = f"{says}, where {name} has {known // MIB}: the label is believed"
         yield Explanation(Reason.LabelsContradict, why)
 

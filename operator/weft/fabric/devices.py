@@ -7,7 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weft.domain.reasons import Explanation, Reason
-from weft.fabric.parts import SHARED_RESOURCE_SUFFIX, Offer, are_parts, counted_values, memory_bytes, whole_product
+from weft.fabric.parts import (
+    OWN_PRODUCT,
+    SHARED_RESOURCE_SUFFIX,
+    Offer,
+    are_parts,
+    counted_values,
+    memory_bytes,
+    whole_product,
+)
 from weft.fabric.reported import NOTHING
 
 if TYPE_CHECKING:
@@ -22,7 +30,7 @@ if TYPE_CHECKING:
 # In order of trust: our own label is set by an administrator, the others by device discovery. A node with none of them
 # is read by its cloud instance type, and then by its DRA driver.
 PRODUCT_LABELS = (
-    "weft.dev/accelerator",
+    OWN_PRODUCT,
     "nvidia.com/gpu.product",
     "amd.com/gpu.product-name",
     "beta.amd.com/gpu.product-name",

@@ -9,8 +9,7 @@ from weft.domain.fabric import Notice
 from weft.domain.figures import counted
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.units import MIB
-from weft.fabric.devices import PRODUCT_LABELS
-from weft.fabric.parts import MEMORY_MIB, is_absurd, labelled_memory_bytes
+from weft.fabric.parts import MEMORY_MIB, has_absurd_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -227,9 +226,7 @@ def its_memory_cannot_be_true(each: Evidence) -> Explanation | None:
     label may name a stand-in for a GPU that the catalog does not know.
     """
     devices, known = each.devices, each.devices.accelerator
-    if devices.shared or devices.claimable or each.labels.get(PRODUCT_LABELS[0]):
-        return None
-    if not labelled_memory_bytes(each.labels) or not is_absurd(devices.memory_bytes, known.memory_bytes):
+    if devices.shared or devices.claimable or not has_absurd_memory(each.labels, known):
         return None
     return Explanation(
         Reason.LabelsContradict,

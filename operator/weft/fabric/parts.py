@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 Labels = dict[str, str]
 
+OWN_PRODUCT = "weft.dev/accelerator"  # may name a stand-in for a GPU that the catalog does not know
 MEMORY_MIB = "nvidia.com/gpu.memory"
 # Sharing strategies of the device plugin and of GKE, each with the label for how many share one GPU (or MIG device).
 SHARING = {
@@ -76,8 +77,10 @@ def memory_bytes(offer: Offer) -> int:
     """Return the bytes of one device: by its label (MiB, of the MIG device where there is one), else by the catalog.
 
     Without that label the product's name tells the size of MIG devices. Time-sliced devices and AMD's partitions share
-    one memory without isolation, so each counts for its share.
+    one memory without isolation, so each counts for its share. Of a whole GPU no label is believed that cannot be true.
     """
+    if not are_parts(offer) and has_absurd_memory(offer.labels, offer.accelerator):
+        return offer.accelerator.memory_bytes
     whole = labelled_memory_bytes(offer.labels) or _of_the_profile(offer.product) or offer.accelerator.memory_bytes
     profile = _PROFILE.fullmatch(offer.labels.get(MIG_PROFILE, ""))
     if profile is not None:
@@ -90,9 +93,12 @@ def labelled_memory_bytes(labels: Labels) -> int:
     return _number(labels.get(MEMORY_MIB)) * MIB
 
 
-def is_absurd(labelled_bytes: int, known_bytes: int) -> bool:
-    """Whether a device cannot have that much memory if it is what its product label says: one of both is wrong."""
-    return not known_bytes <= MOST_OFF * labelled_bytes <= MOST_OFF**2 * known_bytes
+def has_absurd_memory(labels: Labels, accelerator: Accelerator) -> bool:
+    """Whether a whole GPU cannot have the memory of its label if it is what its product label says: one is wrong."""
+    labelled, known = labelled_memory_bytes(labels), accelerator.memory_bytes
+    if not labelled or labels.get(OWN_PRODUCT):
+        return False
+    return not known <= MOST_OFF * labelled <= MOST_OFF**2 * known
 
 
 def _of_the_profile(product: str) -> int:
