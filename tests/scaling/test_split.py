@@ -118,6 +118,19 @@ def test_a_pair_outside_of_its_ratio_says_so() -> None:
     assert [message.count("not yet") for message in told] == [1, 1]
 
 
+def test_while_traffic_rises_no_half_lets_go_of_a_replica_because_of_the_ratio() -> None:
+    """The ratio is waited for, as where the window of one half holds it."""
+    pools, guard, before = pair(1, 1), RatioGuard(least=0.6), (6, 9)
+    for _ in range(60):
+        assert step(pools, (seen(8.0, 6), seen(8.0, 9)), guard) == before
+    last = pools
+    while step(pools, (seen(2.0, 6), seen(2.0, 9)), guard) == before:
+        last = replace(pools[0]), replace(pools[1])
+    rising = replace(seen(2.0, 6), arrivals=50.0, arrival_seconds=10.0)
+    assert step(last, (rising, replace(rising, expected=9, answered=9)), guard) == before
+    assert {pool.answer.explanation.reason for pool in last if pool.answer} == {Reason.Steady}
+
+
 def test_the_same_question_twice_has_the_same_answer() -> None:
     pools = pair()
     guard = RatioGuard(least=0.5, most=2.0)

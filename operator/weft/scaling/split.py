@@ -100,5 +100,10 @@ def _guarded(sights: tuple[Sight, Sight], wants: tuple[Want, Want], guard: Ratio
 
 
 def _made(want: Want, replicas: int) -> Want:
-    """The want with a count that the ratio makes of it."""
-    return replace(want, replicas=replicas, kept=replicas, serving=min(want.serving, replicas))
+    """The want with a count that the ratio makes of it.
+
+    A count that is lowered lets go of what serves, too: the ratio would never hold otherwise. A raised one does not.
+    """
+    lowered = want.replicas is not None and replicas < want.replicas
+    serving = min(want.serving, replicas) if lowered else want.serving
+    return replace(want, replicas=replicas, kept=replicas, serving=serving)
