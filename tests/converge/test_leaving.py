@@ -35,6 +35,12 @@ def one_pod(role: Role = Role.Aggregated, engine: EngineName = EngineName.VLLM) 
     return pool(spec(role, rollout=rollout), plan(shape(8, engine=engine)), ("node-a",))
 
 
+def two_pods() -> PoolRecord:
+    """The same over two nodes: the second pod only helps the first one."""
+    rollout = RolloutSpec(drain_timeout_seconds=DRAIN)
+    return pool(spec(rollout=rollout), plan(shape(8, pipeline_parallel=2, gpus_per_pod=8)), ("node-a", "node-b"))
+
+
 class Going:
     """The only replica of a pool behind a router, without an assignment, and what its engine tells."""
 
@@ -195,6 +201,19 @@ def test_clients_that_hold_on_to_connections_find_an_engine_that_drains(*, front
     first, second = going.after(0)
     assert isinstance(first, UnroutePod)
     assert deletes([second]) == [None]
+
+
+def test_a_pod_that_somebody_evicted_goes_soon_after_the_first_one_that_it_helped() -> None:
+    """It was to stay for the whole drain, which is over when the first pod has ended."""
+    going = Going(two_pods())
+    pods = going.world.pods
+    worker = max(name for name in pods if name != "router")
+    going.world.carry_out(DeletePod(NAMESPACE, worker, pods[worker]["metadata"]["uid"]))
+    assert deletes(going.after(0)) == [None]
+    assert deletes(going.after(1)) == []
+    del pods[going.leader]
+    assert deletes(going.after(2)) == [IDLE_GRACE_SECONDS]
+    assert deletes(going.after(3)) == []
 
 
 def test_whoever_puts_the_label_back_holds_nobody_up() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from tests.fabric.cluster import board, forming
@@ -22,7 +23,7 @@ from weft.domain.action import (
     UnroutePod,
 )
 from weft.domain.reports import Reports
-from weft.domain.times import instant
+from weft.domain.times import instant, known_instant
 from weft.fabric import build_fabric
 from weft.observe.records import read_object, read_pod
 from weft.observe.report_records import read_compute_domain
@@ -112,7 +113,7 @@ class World:
             case UnroutePod() | LabelPod():
                 self._edit(action.name, action.uid, lambda body: relabel(body, action))
             case DeletePod():
-                self._edit(action.name, action.uid, lambda body: body["metadata"].update(DELETED))
+                self._edit(action.name, action.uid, lambda body: terminate(body, self.heard.now, action.grace_seconds))
             case ApplyObject():
                 self._apply(action)
             case DeleteObject():
@@ -199,6 +200,13 @@ def relabel(body: Json, action: UnroutePod | LabelPod) -> None:
     else:
         tags.update(action.labels)
         notes[labels.RELABELLED] = instant(action.at)
+
+
+def terminate(body: Json, now: float, grace_seconds: int | None) -> None:
+    """What deleting a pod writes: when its grace period ends, which a later deletion may shorten."""
+    seconds = body["spec"]["terminationGracePeriodSeconds"] if grace_seconds is None else grace_seconds
+    before = known_instant(body["metadata"].get("deletionTimestamp"))
+    body["metadata"]["deletionTimestamp"] = instant(min(now + seconds, inf if before is None else before))
 
 
 def ungate(body: Json) -> None:
