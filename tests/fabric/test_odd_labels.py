@@ -10,6 +10,7 @@ import pytest
 from tests.fabric.cluster import AMD, board, node, tray
 from weft.catalog import load
 from weft.domain.reasons import Reason
+from weft.domain.reports import Reports
 from weft.domain.spec import PlacementSpec
 from weft.domain.units import MIB
 from weft.fabric import build_fabric
@@ -115,6 +116,15 @@ def test_a_label_of_another_vendor_than_the_devices_is_said_to_be_wrong() -> Non
     """No device plugin is missing there."""
     found = fabric_of(node("b", {"weft.dev/accelerator": "H200"}, 8, AMD))
     assert "offers no nvidia.com/gpu: it offers 8 amd.com/gpu, so that the label is wrong" in told(found)
+
+
+def test_where_no_accelerator_is_known_a_pool_is_told_what_weft_may_not_see() -> None:
+    """GPUs that DRA alone offers, on nodes without a label, are known by their ResourceSlices."""
+    blind = build_fabric((node("a", {}, 0),), (), load(), Reports(refused=("resourceslices.resource.k8s.io",)))
+    assert "Weft may not list resourceslices.resource.k8s.io" in no_supplier(blind, PlacementSpec()).message
+    seeing = build_fabric((board("a"),), (), load(), Reports(refused=("resourceslices.resource.k8s.io",)))
+    found = no_supplier(seeing, PlacementSpec(accelerators=("B200",))).message
+    assert "allowed accelerators: B200; the cluster has H200" == found
 
 
 def test_a_pool_is_told_what_bars_the_nodes_that_it_selects() -> None:

@@ -66,7 +66,8 @@ def left_out(fabric: Fabric, placement: PlacementSpec) -> dict[str, Explanation]
 def no_supplier(fabric: Fabric, placement: PlacementSpec) -> Explanation:
     """Why `suppliers` finds none: what is allowed, what the cluster has, and what keeps the pool off it.
 
-    What bars a node that `placement.nodeSelector` selects comes before nodes that it does not.
+    What bars a node that `placement.nodeSelector` selects comes before nodes that it does not, and where no accelerator
+    is known at all, what Weft may not list comes last: that may be why.
     """
     allowed = ", ".join(placement.accelerators) or "any in the catalog"
     present = ", ".join(sorted({domain.accelerator for domain in fabric.domains})) or "none"
@@ -79,6 +80,7 @@ def no_supplier(fabric: Fabric, placement: PlacementSpec) -> Explanation:
     )
     told = sorted(filter(None, refusals), key=lambda each: each.reason is Reason.NodeNotSelected)
     told += [note for note in fabric.notes if note.reason in _OF_UNUSED_NODES]
+    told += [note for note in fabric.notes if note.reason is Reason.NotPermitted and not fabric.domains]
     why = next((f"; {each.message}" for each in told), "")
     return Explanation(Reason.NoAccelerator, f"allowed accelerators: {allowed}; the cluster has {present}{why}")
 
