@@ -50,6 +50,15 @@ def test_it_waits_while_a_node_may_come_and_then_goes_where_all_have_a_place() -
     assert ("True", "AllPlaced") == growing.world.condition("chat", "Placed")[:2]
 
 
+def test_it_waits_no_hour_for_a_node_whose_labels_cannot_be_true() -> None:
+    """That is no outage: it lasts until somebody corrects them, and plans do not count on such a node either."""
+    other = board_of("h100", "h100-b")
+    barred = replace(other, labels=tuple({**dict(other.labels), "nvidia.com/gpu.memory": "1"}.items()))
+    growing = slower(nodes=[*SLOWER, barred])
+    growing.turn(PATIENCE)
+    assert "A100" == growing.kind()
+
+
 def test_why_it_went_is_told() -> None:
     growing = slower()
     growing.turn(PATIENCE)

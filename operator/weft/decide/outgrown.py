@@ -22,7 +22,7 @@ from weft.domain.figures import seconds
 from weft.domain.reasons import Reason
 from weft.domain.spec import RolloutStrategy
 from weft.domain.stumbling import stumbled
-from weft.placement import ALONE, Slot, is_selected
+from weft.placement import ALONE, LASTING, Slot, is_selected
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 # A node that is drained, repaired or replaced is back by then; `decide/places.py` assumes the same.
 MENDED_SECONDS = 3600.0
-_NEVER_THERE = frozenset({Reason.DynamicResourcesOnly})
 
 
 def is_short_since(course: Course, now: float) -> float | None:
@@ -220,4 +219,4 @@ def _away(free: FreeMap) -> tuple[FabricNode, ...]:
 
 
 def _is_away(node: FabricNode) -> bool:
-    return node.impaired is not None or (node.unusable is not None and node.unusable.reason not in _NEVER_THERE)
+    return node.impaired is not None or (node.unusable is not None and node.unusable.reason not in LASTING)

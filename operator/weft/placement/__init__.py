@@ -13,11 +13,12 @@ from weft.placement.room import by_accelerator, rooms_of
 from weft.placement.rooms import spare_nodes
 from weft.placement.search import ALONE, Neighbours, PlacementRefusal, Slot, find_slot
 from weft.placement.sharing import cliques_of, compute_domain_of
-from weft.placement.suppliers import Supplier, is_selected, left_out, no_supplier, suppliers
+from weft.placement.suppliers import LASTING, Supplier, is_selected, left_out, no_supplier, suppliers
 from weft.placement.victims import Departure, choose_victims
 
 __all__ = [
     "ALONE",
+    "LASTING",
     "Comparison",
     "Departure",
     "EligibleDomain",

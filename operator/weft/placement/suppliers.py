@@ -21,7 +21,7 @@ PASSING_TAINTS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
 # Notes of nodes that are no part of the fabric; all others are about nodes that are.
 _OF_UNUSED_NODES = frozenset({Reason.AcceleratorUnknown, Reason.DevicePluginMissing, Reason.SharedDevice})
 # Of what keeps everybody off a node, that which does not pass by itself: plans do not count on it.
-_LASTING = frozenset({Reason.DynamicResourcesOnly, Reason.LabelsContradict})
+LASTING = frozenset({Reason.DynamicResourcesOnly, Reason.LabelsContradict})
 PLACEMENTS = 4096  # answers that are kept
 
 
@@ -157,7 +157,7 @@ def _supplier(accelerator: str, shared: bool, nodes: list[FabricNode]) -> Suppli
 
 def _never_usable(node: FabricNode, placement: PlacementSpec, tolerated: Tolerated) -> Explanation | None:
     """Why the pool cannot use a node even when it is up and empty."""
-    if node.unusable is not None and node.unusable.reason in _LASTING:
+    if node.unusable is not None and node.unusable.reason in LASTING:
         return node.unusable
     lasting = tuple(taint for taint in node.taints if not taint.key.startswith(PASSING_TAINTS))
     settled = replace(node, taints=lasting) if lasting != node.taints else node
