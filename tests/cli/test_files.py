@@ -98,6 +98,13 @@ def test_lists_in_a_list_are_opened(tmp_path: Path) -> None:
     assert "16 GPUs, 15 free" in weft("fabric", "-f", written(tmp_path / "nodes.yaml", both)).out
 
 
+def test_a_resource_whose_kind_ends_like_that_of_a_list_is_no_list(tmp_path: Path) -> None:
+    """`kubectl get nodes,pods,todolists` writes it beside the others, and its items are its own matter."""
+    other = {"apiVersion": "example.com/v1", "kind": "TodoList", "metadata": {"name": "today"}, "items": ["milk"]}
+    told = weft("fabric", "-f", written(tmp_path / "nodes.yaml", listed(node("board-0"), other)))
+    assert "8 GPUs, 8 free" in told.out
+
+
 def test_what_two_dumps_of_one_cluster_have_in_common_counts_once(tmp_path: Path) -> None:
     """Of a pod the later one: it may have ended meanwhile."""
     held, kept = pod("training", "board-0", 1), pod("notebook", "board-0", 2)

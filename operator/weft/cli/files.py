@@ -178,12 +178,14 @@ def _object(path: str, number: int, document: object, wanted: str) -> Json:
 def _opened(path: str, number: int, document: Json) -> list[Json]:
     """Return the items of a list, and of lists in it, as `jq -s` makes them of several dumps.
 
-    Those of a `NodeList`, as the API server writes it, take their kind from the list.
+    Those of a `NodeList`, as the API server writes it, take their kind from the list. What has a name is no list,
+    whatever its kind.
     """
     if "kind" not in document and "items" in document:  # kubectl prints the kind last
         raise CommandFailure(f"document {number} of {shown(path)} has items and no kind: is the file whole?")
     kind = str(document.get("kind", ""))
-    if not kind.endswith("List"):
+    metadata = document.get("metadata")
+    if not kind.endswith("List") or (isinstance(metadata, dict) and metadata.get("name")):
         return [document]
     items = document.get("items") or []
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
