@@ -73,14 +73,35 @@ class Running:
         self.cluster.advance(now)
         return self.cluster.pods
 
-    def delete(self, name: str, now: float) -> None:
+    def delete(self, name: str, now: float, grace_seconds: int | None = None) -> None:
         self.cluster.advance(now)
         pod = self.pod(name)
         self.cluster.carry_out(UnroutePod(pod.namespace, pod.name, pod.uid, EPOCH + now), now)
-        self.cluster.carry_out(DeletePod(pod.namespace, pod.name, pod.uid), now)
+        self.cluster.carry_out(DeletePod(pod.namespace, pod.name, pod.uid, grace_seconds), now)
 
     def pod(self, name: str) -> PodRecord:
         return next(pod for pod in self.cluster.pods if pod.name == name)
+
+
+def two_pods() -> tuple[Running, str, str]:
+    """A replica over both nodes that answers, and the names of its first pod and of the one that helps it."""
+    world = Running()
+    world.create(("a", "b"), of=TWO_NODES)
+    world.release()
+    first, other = sorted(pod.name for pod in world.run(100.0))
+    return world, first, other
+
+
+@pytest.mark.parametrize(("grace_seconds", "gone_after"), [(10, 11.0), (None, 306.0)])
+def test_a_pod_that_is_deleted_with_a_shorter_grace_period_ends_within_it(
+    grace_seconds: int | None, gone_after: float
+) -> None:
+    """However long its own pre-stop hook would sleep: the second pod of a replica is there for its whole drain."""
+    world, first, other = two_pods()
+    world.delete(first, 100.0)
+    world.delete(other, 110.0, grace_seconds)
+    assert [other] == [pod.name for pod in world.run(110.0 + gone_after - 0.5)]
+    assert () == world.run(110.0 + gone_after + 0.5)
 
 
 def started(*nodes: NodeRecord, faults: tuple[Fault, ...] = ()) -> Running:

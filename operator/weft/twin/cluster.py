@@ -73,7 +73,7 @@ class SimulatedCluster(ClusterState):
             case DeletePod():
                 pod = self.pod(action.uid)
                 if pod is not None:
-                    self._kubelets.delete(pod, now)
+                    self._kubelets.delete(pod, now, action.grace_seconds)
 
     def _create(self, action: CreatePod, now: float) -> None:
         meta = action.body["metadata"]

@@ -112,10 +112,16 @@ class Kubelets:
         if pod.serves:
             self._listener.unrouted(pod, now)
 
-    def delete(self, pod: SimulatedPod, now: float) -> None:
-        """Terminate a pod: it ends when its engine is empty or its grace period is over, on a dead machine never."""
+    def delete(self, pod: SimulatedPod, now: float, grace_seconds: float | None = None) -> None:
+        """Terminate a pod: it ends when its engine is empty or its grace period is over, on a dead machine never.
+
+        A shorter grace period than its own cuts its pre-stop hook short, too.
+        """
         if pod.record.terminating:
             return
+        if grace_seconds is not None:
+            pod.grace_seconds = min(pod.grace_seconds, grace_seconds)
+            pod.stopping_seconds = min(pod.stopping_seconds, grace_seconds)
         if pod.serves and pod.record.routed:  # terminating endpoints get no new requests
             self._listener.unrouted(pod, now)
         pod.deleted = now
