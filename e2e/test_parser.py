@@ -30,7 +30,7 @@ WRONG = {
 }
 
 # What the installed release does not do, or Weft does not know by the image; it has all of their options.
-OF_OTHER_RELEASES = {"lmcache-on-disks-0", "nim-vllm-claim-0", "nim-vllm-tp8-fp8-0"}
+OF_OTHER_RELEASES = {"lmcache-on-disks-0", "nim-vllm-claim-0", "nim-vllm-tp8-fp8-0", "nim-of-one-model-0"}
 IN_SGLANG = "sglang-model-free-nim"
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]  # it may build the environment
@@ -55,9 +55,12 @@ def containers() -> dict[str, Json]:
 
 
 def is_vllm(container: Json) -> bool:
-    """A NIM has no command, and its image says which engine it has."""
+    """A NIM has no command: its image says which engine it has, or the profile of a NIM of one model."""
     command = container.get("command")
-    return command[0] == "vllm" if command else IN_SGLANG not in container["image"]
+    if command:
+        return bool(command[0] == "vllm")
+    profile = next((each["value"] for each in container["env"] if each["name"] == "NIM_MODEL_PROFILE"), "vllm")
+    return IN_SGLANG not in container["image"] and not profile.startswith("sglang")
 
 
 def verdicts(commands: dict[str, list[str]]) -> dict[str, list[str]]:
