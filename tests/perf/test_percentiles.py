@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,8 +14,8 @@ from bench.percentiles import PERCENTILES, Case, case
 from bench.stepwise import Replica, Request, simulate
 from tests.perf.replicas import Parallel, replica, workload
 from weft.domain.hardware import Precision
-from weft.domain.workload import Role, Workload
-from weft.perf import ReplicaModel, at_engine, at_rate, knee
+from weft.domain.workload import Role, Slo, Workload
+from weft.perf import ReplicaModel, at_engine, at_rate, knee, predict
 from weft.perf.latency import Latency
 from weft.perf.lengths import lengths
 from weft.perf.queueing import Moments, at_the_gate, for_a_seat, in_line
@@ -39,6 +40,28 @@ def test_first_tokens_that_the_host_holds_up_are_close_to_a_simulation(tensor: i
     name, accelerator = ("Llama-3.1-8B-Instruct", "H200") if tensor == 1 else ("Llama-3.3-70B-Instruct", "B200")
     off = case(replica(name, accelerator, Precision.FP8, tensor), CONSTANT, 0.5).off()
     assert all(2 / 3 < each < 3 / 2 for each in off.ttft)
+
+
+HELD_UP = replica("Llama-3.3-70B-Instruct", "B200", Precision.FP8, 8)
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize(("part", "sizes"), [(0.3, CHAT), (0.6, CHAT), (0.5, CONSTANT)])
+def test_decode_that_waits_for_launches_is_close_to_a_simulation(part: float, sizes: tuple[int, int, int, int]) -> None:
+    """Launches take up to half of the time; times per token were half of the simulated ones without them."""
+    off = case(HELD_UP, sizes, part).off()
+    assert all(5 / 6 < each < 6 / 5 for each in off.tpot[:3])
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("times", [1.5, 3.0])
+def test_a_target_of_tpot_holds_at_capacity_where_the_host_holds_prompts_up(times: float) -> None:
+    """So many times the decode step of one sequence: it was missed by up to 40 %."""
+    target, chat = times * stepper(HELD_UP).decode(1, 1200).seconds, (1200, 250, 4000, 800)
+    found = predict(HELD_UP, Workload(1.0, *chat), Slo(tpot=((95, target),)), Role.Aggregated)
+    load = Workload(found.capacity, *chat)
+    measured = simulate(HELD_UP, load, service(HELD_UP, load, Role.Aggregated).seats, 1500, 1)
+    assert 0.85 * target < np.percentile(measured.tpot, 95) < 1.1 * target
 
 
 @pytest.mark.timeout(120)

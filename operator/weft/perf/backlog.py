@@ -7,7 +7,7 @@ would wait anyway; so such prompts count by that fraction of time.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from weft.perf.queueing import Wait, in_line, mean_in_line
 
@@ -15,9 +15,34 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from weft.perf.queueing import Moments
+    from weft.perf.sharing import Company
 
 _FIRST_STEP, _MOST_SECANTS, _BALANCED = 0.98, 40, 1e-9
 _STRAIGHT = 1e-3  # of the batch: this close to the solution, the secant step is taken
+
+
+class RankLoad(NamedTuple):
+    """The load of one rank: requests a second, what prompts share steps with, time taken from decode, and backlog.
+
+    `stolen` is the time for which GPUs work on a prompt, and `held` that with the time in which they wait for the host
+    to launch it: prompts queue for the former alone, as all who wait share a launch.
+    """
+
+    rate: float
+    company: Company
+    stolen: Moments
+    held: Moments
+    backlog: Wait
+
+    @property
+    def free(self) -> float:
+        """The fraction of time that prompts leave to decode."""
+        return 1.0 - self.rate * self.held.mean
+
+    @property
+    def idle(self) -> float:
+        """The fraction of time in which no GPU works on prompts."""
+        return 1.0 - self.rate * self.stolen.mean
 
 
 def balanced_rate(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 from weft.perf.latency import quantile
@@ -25,7 +26,9 @@ _POINTS = (
     (1.3556261799742659, 0.22207592200561265),
     (2.8569700138728056, 0.011257411327720689),
 )
-
+# The middles of equally likely parts of a standard normal variable.
+_PARTS = 16
+_ALIKE = tuple(NormalDist().inv_cdf((part + 0.5) / _PARTS) for part in range(_PARTS))
 
 _SCALINGS, _CLOSE = 8, 1e-3
 
@@ -70,6 +73,13 @@ class Lengths:
             part, tokens = self.rare
             return (1.0 - part, self._usual), (part, tokens)
         return ((1.0, self.mean),) if self.deviation == 0.0 else tuple(self._around(self.median))
+
+    @property
+    def alike(self) -> tuple[float, ...]:
+        """Tokens of equally likely lengths, the shortest first, for what changes at a length; none if all are equal."""
+        if self.rare is not None or self.deviation == 0.0:
+            return ()
+        return tuple(min(self.longest, self.median * math.exp(self.deviation * at)) for at in _ALIKE)
 
     def at(self, percentile: int) -> float:
         """The length in tokens at a percentile."""

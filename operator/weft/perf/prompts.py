@@ -2,12 +2,13 @@
 
 A prompt alone in a step pays for reading all weights; prompts that share a step share that cost. The launch of a step
 is counted with its decode, unless nothing decodes. Where GPUs wait for the host to launch a prompt, its own first token
-does, and what others lose by it is left out: whoever comes meanwhile shares the next step, which queues do not know.
+does, and so does decode; no queue of prompts does: whoever comes meanwhile shares the next step, launched once.
 """
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -27,8 +28,8 @@ _MOST_CACHED = 1.0 - 1e-6
 class _Prompt(NamedTuple):
     """Prompts of one length: weight, seconds in steps of its own and in full ones, own launch seconds, and steps.
 
-    `beyond` are the seconds of each step beyond the full ones, and `waits` those in which all of its own wait for the
-    host.
+    `beyond` are the seconds of each step beyond the full ones, `waits` those in which all of its own wait for the host,
+    and `host` those for which this launches each, less what decode has of them.
     """
 
     weight: float
@@ -39,6 +40,7 @@ class _Prompt(NamedTuple):
     full_steps: float
     beyond: float
     waits: float
+    host: float
 
 
 class _Way(NamedTuple):
@@ -53,8 +55,9 @@ class _Way(NamedTuple):
 class Prompts:
     """Prompts of one workload: `per_step` mean prompts fill a step, and `mean` is the step time of a mean one.
 
-    `steps` is the mean number of steps of a prompt alone. `ways` has the time of each length alone, and `long` that at
-    each percentile of length.
+    `steps` is the mean number of steps of a prompt alone, and `host` the most seconds for which the host launches one
+    (0: graphs hold them all); `launched` are those that it launches, at more lengths than `kinds` has, as graphs end at
+    one. `ways` has the time of each length alone, and `long` that at each percentile of length.
     """
 
     kinds: tuple[_Prompt, ...]
@@ -63,6 +66,8 @@ class Prompts:
     mean: StepTime
     long: tuple[tuple[int, float, float], ...]
     steps: float
+    host: float
+    launched: tuple[_Prompt, ...]
     passed_by: float = math.inf
 
     def service(self, sharing: float, decode_seconds: float, beside: float) -> Moments:
@@ -79,6 +84,22 @@ class Prompts:
             first += kind.weight * taken
             second += kind.weight * min(taken, self.passed_by) * taken
             third += kind.weight * min(taken, self.passed_by) * taken * taken
+        return Moments(first, second, third)
+
+    def waits(self, sharing: float, decode_seconds: float, beside: float) -> Moments:
+        """What is added to the moments of `service` if GPUs wait until the host has launched each step.
+
+        All `sharing` prompts of a step, which also decodes for `decode_seconds`, wait together.
+        """
+        first = second = third = 0.0
+        for kind in self.launched:
+            steps = kind.steps / sharing
+            cost = kind.shared + max(0.0, steps - kind.full_steps) * kind.beyond
+            if (least := steps * (kind.host - decode_seconds)) > cost:
+                cost, least = cost / beside, least / beside
+                first += kind.weight * (least - cost)
+                second += kind.weight * (least**2 - cost**2)
+                third += kind.weight * (least**3 - cost**3)
         return Moments(first, second, third)
 
     def own(self, decode_seconds: float) -> tuple[float, float, tuple[tuple[int, float], ...]]:
@@ -118,7 +139,10 @@ def prompts(
         (at, *_through(stages, alone, full)) for at, alone, full in _long(steps, inputs, hit, together, beside)
     )
     taken = sum(kind.weight * kind.steps for kind in kinds)
-    return Prompts(tuple(kinds), ways, budget / new, mean, long, taken)
+    host = max(kind.host for kind in kinds)
+    graphed = steps.work.graph_tokens * steps.work.prompt_groups / budget
+    launched = tuple(_launched(kinds, [each * (1.0 - hit) / budget for each in inputs.alike], graphed)) if host else ()
+    return Prompts(tuple(kinds), ways, budget / new, mean, long, taken, host, launched)
 
 
 def _through(stages: Stages, seconds: float, full_steps: float) -> tuple[float, float]:
@@ -132,7 +156,28 @@ def _through(stages: Stages, seconds: float, full_steps: float) -> tuple[float, 
 def _prompt(weight: float, alone: StepTime, shared: StepTime, count: int, full: float) -> _Prompt:
     own, least = (each.seconds - each.launch - each.waits for each in (alone, shared))
     beyond = (own - least) / (count - full) if count > full else 0.0
-    return _Prompt(weight, own, least, alone.launch, count, full, beyond, alone.waits)
+    host = max(0.0, alone.launching - alone.launch) / count
+    return _Prompt(weight, own, least, alone.launch, count, full, beyond, alone.waits, host)
+
+
+def _launched(kinds: list[_Prompt], full_steps: list[float], graphed: float) -> Iterator[_Prompt]:
+    """Yield the prompts that the host launches, of equally likely lengths (or of `kinds`, if all are alike).
+
+    Lengths are in full steps, of which graphs hold those that are full to the fraction `graphed`. What prompts between
+    two `kinds` take is between what those do.
+    """
+    if not full_steps:
+        yield from (kind for kind in kinds if kind.host > 0.0)
+    known, host = [kind.full_steps for kind in kinds], max(kind.host for kind in kinds)
+    for full in full_steps:
+        if full <= (count := math.ceil(full)) * graphed:
+            continue
+        place = min(max(1, bisect_left(known, full)), len(known) - 1)
+        low, high = kinds[place - 1], kinds[place]
+        part = (full - low.full_steps) / (high.full_steps - low.full_steps) if high.full_steps > low.full_steps else 0.0
+        shared, beyond = low.shared + part * (high.shared - low.shared), low.beyond + part * (high.beyond - low.beyond)
+        weight = 1.0 / len(full_steps)
+        yield low._replace(weight=weight, shared=shared, steps=count, full_steps=full, beyond=beyond, host=host)
 
 
 def _long(

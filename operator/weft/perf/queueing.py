@@ -42,6 +42,10 @@ class Moments:
         """The moments with so many services per arrival."""
         return Moments(self.mean * times, self.square * times, self.cube * times, times)
 
+    def plus(self, more: Moments) -> Moments:
+        """The moments of a longer service, each by what it has more."""
+        return Moments(self.mean + more.mean, self.square + more.square, self.cube + more.cube, self.times)
+
     def towards(self, other: Moments, part: float) -> Moments:
         """Moments interpolated between these (`part` 0) and others (1)."""
         return Moments(

@@ -17,12 +17,12 @@ import functools
 import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from weft.domain.changed import changed
 from weft.domain.made_often import made_often
 from weft.domain.workload import Role
-from weft.perf.backlog import backlog, balanced_rate, unheld
+from weft.perf.backlog import RankLoad, backlog, balanced_rate, unheld
 from weft.perf.balance import agreed
 from weft.perf.handover import NO_LINK, handed_over_seconds, link
 from weft.perf.latency import Latency, Waited
@@ -30,7 +30,7 @@ from weft.perf.lengths import Lengths, lengths, with_rare_ones
 from weft.perf.memory import sequences_that_fit
 from weft.perf.prompts import Prompts, prompts
 from weft.perf.queueing import NO_WAIT, Moments, Wait, at_the_gate, for_a_seat, in_line
-from weft.perf.sharing import Company, prompts_of_a_step
+from weft.perf.sharing import Company, prompts_of_a_launch, prompts_of_a_step
 from weft.perf.steps import Stepper, StepTime, stepper
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 _MOST_ROUNDS, _CLOSE = 60, 1e-3
 _STEEPEST = 0.98  # growth of a step with its batch: beyond this, the batch would have no steady state
+_NOTHING = Moments(0.0, 0.0, 0.0)
 _NO_TIME = 1e-9  # the least fraction of time that prompts leave to decode
 
 
@@ -61,20 +62,6 @@ class Point:
     ttft: Waited
     tpot: Latency
     sending: float = 0.0
-
-
-class _Load(NamedTuple):
-    """The load of one rank: requests a second, what prompts share steps with, time taken from decode, and backlog."""
-
-    rate: float
-    company: Company
-    stolen: Moments
-    backlog: Wait
-
-    @property
-    def free(self) -> float:
-        """The fraction of time that prompts leave to decode."""
-        return 1.0 - self.rate * self.stolen.mean
 
 
 @dataclass(frozen=True)
@@ -142,7 +129,7 @@ class Service:
     def at_utilisation(self, utilisation: float) -> Point:
         """The point at which a replica that only prefills is busy for this fraction of its time."""
         service = self._prompts_apart()
-        load = _Load(utilisation / service.mean, Company(1.0, 1.0, float(self._ranks)), service, NO_WAIT)
+        load = RankLoad(utilisation / service.mean, Company(1.0, 1.0, float(self._ranks)), service, service, NO_WAIT)
         ttft, _ = self._ttft(load, 0.0, 0.0)
         rate, sending = load.rate * self._ranks, self.link.busy(load.rate)
         return Point(rate, 0.0, None, self.prompts.mean, utilisation, ttft, Latency(0.0, 0.0), sending)
@@ -199,31 +186,34 @@ class Service:
         grown = (bare.mean + launch) / bare.mean
         return Moments(bare.mean * grown, bare.square * grown**2, bare.cube * grown**3)
 
-    def _load(self, batch: float, step: StepTime) -> _Load:
+    def _load(self, batch: float, step: StepTime) -> RankLoad:
         """The requests a second that keep `batch` sequences of a rank busy, by Little's law."""
         answer, whole = max(1.0, self.outputs.mean) * step.seconds, step.step_seconds
         if not self.prefills:
             alone = Company(1.0, 1.0, float(self._ranks))
-            return _Load(batch / answer, alone, Moments(0.0, 0.0, 0.0), NO_WAIT)
+            return RankLoad(batch / answer, alone, _NOTHING, _NOTHING, NO_WAIT)
         pause = whole * -math.expm1(-batch)
 
-        def with_company(came: float) -> tuple[float, tuple[float, Company, Moments]]:
+        def with_company(came: float) -> tuple[float, tuple[float, Company, Moments, Moments]]:
             fewest = self._company(came)
             most_stolen = self._stolen(fewest)
+            held = self._held(fewest, came, whole, most_stolen)
+            life = answer + batch * (held.mean - most_stolen.mean)
             if self._stages.count == 1.0:
-                rate = balanced_rate(batch, answer, lambda _: most_stolen, whole, self.burstiness)
-                return rate * pause / max(_NO_TIME, 1.0 - rate * most_stolen.mean), (rate, fewest, most_stolen)
+                rate = balanced_rate(batch, life, lambda _: most_stolen, whole, self.burstiness)
+                return rate * pause / max(_NO_TIME, 1.0 - rate * held.mean), (rate, fewest, most_stolen, held)
 
             def at(rate: float) -> tuple[Company, Moments]:
                 company = self._beside(fewest, rate, pause)
                 return company, most_stolen if company == fewest else self._stolen(company)
 
-            rate = balanced_rate(batch, answer, lambda rate: at(rate)[1], whole, self.burstiness)
+            rate = balanced_rate(batch, life, lambda rate: at(rate)[1], whole, self.burstiness)
             company, stolen = at(rate)
-            return rate * pause / max(_NO_TIME, 1.0 - rate * stolen.mean), (rate, company, stolen)
+            held = self._held(company, came, whole, stolen)
+            return rate * pause / max(_NO_TIME, 1.0 - rate * held.mean), (rate, company, stolen, held)
 
-        rate, company, stolen = agreed(with_company, batch * pause / answer)
-        return _Load(rate, company, stolen, backlog(rate, stolen, whole, self.burstiness))
+        rate, company, stolen, held = agreed(with_company, batch * pause / answer)
+        return RankLoad(rate, company, stolen, held, backlog(rate, stolen, whole, self.burstiness))
 
     def _company(self, came: float) -> Company:
         """The prompts that share steps when `came` arrive per round (or microbatch), whatever else lengthens rounds."""
@@ -253,6 +243,20 @@ class Service:
         cost = self._cost(company, 0.0)
         return cost if self.lone is None else cost.met(self._times(company))
 
+    def _held(self, company: Company, came: float, step_seconds: float, stolen: Moments) -> Moments:
+        """What prompts take from decode, where all that share a step may wait together for its launch."""
+        if self.prompts.host <= step_seconds:
+            return stolen
+        ranks = 1.0 if self.lone is None else float(self._ranks)  # in lockstep, all wait for one launch
+        came, most = came * ranks / self._stages.count, self.prompts.per_step * ranks
+        launched = prompts_of_a_launch(came, most, step_seconds, self.prompts.host)
+        sharing = launched * self._times(company) / ranks
+        asked = (max(company.sharing, sharing), step_seconds, company.beside)
+        waits = self.prompts.waits(*asked)
+        if self.lone is not None:
+            waits = self.lone.waits(*asked).towards(waits, self._met(company)).met(self._times(company))
+        return stolen.plus(waits)
+
     def _cost(self, company: Company, pause: float) -> Moments:
         """The time of a prompt's own steps; expert work in them grows with the number of ranks that have a prompt."""
         everywhere = self.prompts.service(company.sharing, pause, company.beside)
@@ -273,13 +277,14 @@ class Service:
         """How many other ranks have a prompt, from none (0) to all of them (1)."""
         return (company.together - 1.0) / (self._ranks - 1.0)
 
-    def _tpot(self, load: _Load, batch: float, step_seconds: float) -> Latency:
+    def _tpot(self, load: RankLoad, batch: float, step_seconds: float) -> Latency:
         answer, free = max(1.0, self.outputs.mean), load.free
-        shorter, square = self.outputs.shortness, load.stolen.square * unheld(load.rate, load.stolen) ** 2
+        shorter, square = self.outputs.shortness, load.held.square * unheld(load.rate, load.stolen) ** 2
         mean = (step_seconds + load.backlog.mean * shorter / answer) / free
-        stolen = load.rate * square * (1.0 + self.burstiness) * step_seconds * shorter / answer / free**3
+        idle = load.idle  # whoever comes while the host launches shares the next step, and takes no more for it
+        stolen = load.rate * square * (1.0 + self.burstiness) * step_seconds * shorter / answer / free**2 / idle
         behind = load.backlog.variance * (shorter / answer / free) ** 2
-        variance = stolen + behind + self._swing(batch, step_seconds) / free**2
+        variance = stolen + behind + self._swing(batch, step_seconds) / idle**2
         return Latency(mean, variance, self._decode(1.0).seconds)
 
     def _swing(self, batch: float, step_seconds: float) -> float:
@@ -296,7 +301,7 @@ class Service:
         kept = 2.0 * (slack + math.expm1(-slack)) / slack**2
         return slope**2 * batch / slack * (1.0 + self.burstiness / 2.0) * kept
 
-    def _ttft(self, load: _Load, batch: float, step_seconds: float) -> tuple[Waited, float]:
+    def _ttft(self, load: RankLoad, batch: float, step_seconds: float) -> tuple[Waited, float]:
         """TTFT, and the utilisation by prompts."""
         always = self.steps.replica.efficiency.request_seconds + step_seconds + self.handover_seconds
         seat = self._seat(load, batch)
@@ -314,7 +319,7 @@ class Service:
             always, mean, variance, own, Latency(wait.mean + seat.mean, wait.variance + seat.variance)
         ), utilisation
 
-    def _wait(self, load: _Load, server: Moments, pause: float) -> Wait:
+    def _wait(self, load: RankLoad, server: Moments, pause: float) -> Wait:
         """The wait for one's turn, and for those who share one's step; or until the next step, which then takes all.
 
         Who comes while one waits shares the step, up to one more prompt: that is as much work as comes in that time.
@@ -331,13 +336,13 @@ class Service:
             line.variance + gate.variance + 2.0 * beside * most,
         )
 
-    def _gate(self, load: _Load, pause: float) -> Wait:
+    def _gate(self, load: RankLoad, pause: float) -> Wait:
         """The wait for the next step; prompts of other ranks delay a rank by one of their steps, not by all of them."""
         own, alone = load.stolen.own, unheld(load.rate, load.stolen)
         one = own.mean * load.company.sharing / self.prompts.steps
         return at_the_gate(load.rate, own, pause / alone, self.burstiness, (1.0 - alone) * one)
 
-    def _seat(self, load: _Load, batch: float) -> Wait:
+    def _seat(self, load: RankLoad, batch: float) -> Wait:
         """The wait until memory, or the engine's limit, admits a request."""
         if not self.decodes or self.seats == 0:
             return NO_WAIT

@@ -9,6 +9,7 @@ import math
 from typing import NamedTuple
 
 _FEW = 1e-6  # arrivals per step that are treated as none
+_ROUNDS = 3
 
 
 class Company(NamedTuple):
@@ -22,6 +23,21 @@ class Company(NamedTuple):
 def prompts_of_a_step(came: float, per_step: float) -> float:
     """Mean prompts per step that has any, if `came` arrive per step on average (at random) and `per_step` fill it."""
     return max(1.0, min(per_step, came / -math.expm1(-came))) if came > _FEW else 1.0
+
+
+def prompts_of_a_launch(came: float, per_step: float, decode_seconds: float, launch_seconds: float) -> float:
+    """The same where steps with prompts take `launch_seconds`, however many prompts: more come in a longer step.
+
+    Steps are a chain of two states: one with prompts follows if any came in the one before.
+    """
+    if came <= _FEW or launch_seconds <= decode_seconds:
+        return prompts_of_a_step(came, per_step)
+    part = -math.expm1(-came)
+    for _ in range(_ROUNDS):
+        rate = came / (decode_seconds + part * (launch_seconds - decode_seconds))
+        follows = -math.expm1(-rate * decode_seconds)
+        part = follows / (follows + math.exp(-rate * launch_seconds))
+    return max(1.0, min(per_step, came / part))
 
 
 def ranks_together(chance: float, ranks: float) -> float:

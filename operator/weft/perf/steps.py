@@ -170,6 +170,12 @@ class StepTime(NamedTuple):
         return self.parts.waits * self.seconds / sum(self.parts)
 
     @property
+    def launching(self) -> float:
+        """Seconds for which the host launches what no captured graph holds, calibrated like the whole."""
+        launching = self.work.host_layers * self.efficiency.host_layer_seconds
+        return launching * self.seconds / sum(self.parts)
+
+    @property
     def compute(self) -> float:
         """Seconds of the parts in which arithmetic takes longer than reading."""
         parts, work, reached = self.parts, self.work, self.efficiency
