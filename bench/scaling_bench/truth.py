@@ -40,6 +40,7 @@ def off_by(table: StepTable, most: float, seed: int) -> StepTable:
         _never_less(table.decode_points, decode, most),
         _never_less(table.prompt_points, prompts, most),
         table.launch_seconds * fastest,
+        table.graphs,
     )
 
 

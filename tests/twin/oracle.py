@@ -262,8 +262,8 @@ class Oracle:
         new = sum(tokens for _, tokens in prompts)
         seconds = table.batch(len(contexts)).at(sum(contexts) / len(contexts)) if contexts else 0.0
         if prompts:
-            seconds += table.prompts(new, sum(context * tokens for context, tokens in prompts) / new)
-        return seconds - (table.launch_seconds if contexts and prompts else 0.0)
+            return table.prompts(new, sum(context * tokens for context, tokens in prompts) / new, seconds)
+        return seconds
 
     def do(self, plan: list[tuple[Asked, int]]) -> None:
         self.now += self.seconds(plan)

@@ -15,7 +15,7 @@ from weft.twin.counts import TPOT_BUCKETS
 from weft.twin.engine import SimulatedEngine
 from weft.twin.request import RequestStage, SimulatedRequest
 from weft.twin.speed import EngineSpeed
-from weft.twin.steps import StepTable
+from weft.twin.steps import Graphs, StepTable
 
 # Times that never meet those of the loads below.
 TABLE = StepTable(
@@ -30,6 +30,7 @@ TABLE = StepTable(
         for context in (1, 30, 300)
     },
     launch_seconds=0.00107,
+    graphs=Graphs(9, 0.02917),
 )
 LAST = 1e4
 

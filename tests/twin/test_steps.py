@@ -88,11 +88,23 @@ def test_the_table_of_a_replica_is_what_the_model_says(replica: ReplicaModel) ->
     table, steps = step_table(replica, 256, 8192), stepper(replica)
     for batch, context in ((1, 90), (7, 700), (33, 3000), (120, 1400), (256, 9000)):
         assert steps.decode(batch, context).seconds == pytest.approx(table.batch(batch).at(context), rel=0.02)
-    beside = steps.decode(1, 1).seconds
     for tokens, cached in ((20, 3000), (333, 0), (1500, 0), (8192, 0), (5000, 20_000)):
-        expected = steps.prefill(tokens, cached, 1.0, beside=beside).seconds
+        expected = steps.prefill(tokens, cached, 1.0).seconds
         assert expected == pytest.approx(table.prompts(tokens, cached + tokens / 2), rel=0.02)
     assert steps.prefill(500, 0.0, 1.0).launch == pytest.approx(table.launch_seconds)
+
+
+@pytest.mark.parametrize(("tokens", "decode", "waits"), [(512, 0.0, 0), (513, 0.0, 1), (1500, 0.02, 1), (8192, 0.2, 0)])
+def test_a_step_that_no_graph_holds_takes_as_long_as_the_host_launches_it(
+    tokens: int, decode: float, waits: int
+) -> None:
+    """Whatever it decodes beside, and also where it decodes nothing."""
+    replica = model("Llama-3.3-70B-Instruct", 8)
+    table = step_table(replica, 256, 8192)
+    working = stepper(replica).prefill(tokens, 0, 1.0, beside=1.0).seconds
+    working += decode - table.launch_seconds if decode else 0.0
+    assert waits == (working < 0.064 and tokens > 512)
+    assert table.prompts(tokens, tokens / 2, decode) == pytest.approx(0.064 if waits else working, rel=0.02)
 
 
 def test_short_prompts_that_share_a_step_take_less_than_one_long_prompt() -> None:

@@ -176,9 +176,9 @@ class SimulatedEngine:
     def _begin_prompts(self) -> None:
         """Begin one step with prompt tokens and all decoding sequences."""
         scheduler, table = self._scheduler, self.speed.steps
-        batch, seconds = scheduler.batch, table.prompts(scheduler.tokens, scheduler.contexts / scheduler.tokens)
-        if batch.size:
-            seconds += table.batch(batch.size).at(batch.context / batch.size) - table.launch_seconds
+        batch, tokens = scheduler.batch, scheduler.tokens
+        decode = table.batch(batch.size).at(batch.context / batch.size) if batch.size else 0.0
+        seconds = table.prompts(tokens, scheduler.contexts / tokens, decode)
         self._steps, self._end, self._leaps = 1, self._clock + seconds, False
 
     def _begin_leap(self) -> None:

@@ -11,7 +11,7 @@ from weft.perf import ReplicaModel, handed_over_seconds, stored_kv
 from weft.perf.steps import Stepper, stepper
 from weft.shaping import resolve_architecture, resolve_speculation
 from weft.twin.speed import EngineSpeed
-from weft.twin.steps import StepTable
+from weft.twin.steps import Graphs, StepTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,19 +83,25 @@ def step_table(replica: ReplicaModel, max_batch: int, batched_tokens: int) -> St
     steps, ranks = stepper(replica), float(replica.shape.data_parallel)
     longest = max(2 * _FIRST_CONTEXT, int(replica.architecture.max_context_tokens))
     contexts = [1, *_points(_FIRST_CONTEXT, longest, _COARSE)]
-    beside = steps.decode(1.0, 1.0).step_seconds  # at least, where anything does
     decode = {
         (float(batch), float(context)): steps.decode(batch, context).seconds
         for batch in _points(_FIRST_BATCH, max_batch, _FINE)
         for context in contexts
     }
     prompts = {
-        (float(tokens), float(context)): _prompt_seconds(steps, max(1.0, tokens / ranks), context, beside)
+        (float(tokens), float(context)): _prompt_seconds(steps, max(1.0, tokens / ranks), context)
         for tokens in _points(_FIRST_TOKENS, batched_tokens, _FINE)
         for context in contexts
     }
     alone = steps.prefill(_FIRST_TOKENS, 0.0, 1.0)
-    return StepTable(decode, prompts, alone.launch)
+    return StepTable(decode, prompts, alone.launch, _graphs(steps, batched_tokens / ranks))
+
+
+def _graphs(steps: Stepper, tokens: float) -> Graphs:
+    """Return what is captured of steps with prompts on all ranks, each of which has at most so many tokens."""
+    work = steps.work
+    full = steps.prefill(tokens, 0.0, 1.0)
+    return Graphs(work.graph_tokens * work.prompt_groups * work.ranks, full.launching)
 
 
 def _points(first: int, last: int, growth: float) -> Iterator[int]:
@@ -107,15 +113,16 @@ def _points(first: int, last: int, growth: float) -> Iterator[int]:
     yield last
 
 
-def _prompt_seconds(steps: Stepper, tokens: float, mean_context: float, beside: float) -> float:
-    """Return the seconds of a step of prompt tokens whose mean context is `mean_context`, `beside` seconds of decode.
+def _prompt_seconds(steps: Stepper, tokens: float, mean_context: float) -> float:
+    """Return the seconds for which GPUs work on a step of prompt tokens whose mean context is `mean_context`.
 
     A single prompt of n tokens has the mean context n / 2. A smaller one means that several shorter prompts share the
     step: then only the attention takes less.
     """
     if 2.0 * mean_context >= tokens:
-        return steps.prefill(tokens, mean_context - tokens / 2.0, 1.0, None, beside).seconds
-    whole, short = (steps.prefill(each, 0.0, 1.0, None, beside) for each in (tokens, 2.0 * mean_context))
+        alone = steps.prefill(tokens, mean_context - tokens / 2.0, 1.0)
+        return alone.seconds - alone.waits
+    whole, short = (steps.prefill(each, 0.0, 1.0) for each in (tokens, 2.0 * mean_context))
     attention = short.parts.attention * tokens / (2.0 * mean_context)
     factor = whole.seconds / sum(whole.parts)
-    return whole.seconds + factor * (attention - whole.parts.attention)
+    return whole.seconds - whole.waits + factor * (attention - whole.parts.attention)

@@ -11,7 +11,7 @@ import csv
 import math
 from bisect import bisect_right
 from itertools import pairwise, product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -116,18 +116,28 @@ class Grid:
         return low, (size - sizes[low]) / (sizes[low + 1] - sizes[low])
 
 
+class Graphs(NamedTuple):
+    """Graphs hold steps of up to so many prompt `tokens`; the host launches a larger one for `host_seconds`."""
+
+    tokens: float
+    host_seconds: float
+
+
 class StepTable:
     """Times of steps in seconds.
 
     `decode` is over the sequences of a batch and their mean context in tokens. `prompts` is over the prompt tokens of a
     step and the mean context of these tokens, which for a whole prompt of n tokens is n / 2. A step with prompts and
-    decoding sequences takes `launch_seconds` less than the sum of both.
+    decoding sequences takes `launch_seconds` less than the sum of both. One with prompts beyond `graphs` takes as long
+    as the host launches it, at least.
     """
 
-    def __init__(self, decode: Points, prompts: Points, launch_seconds: float = 0.0) -> None:
-        """Raise `ValueError` where a grid is incomplete or a point takes no time."""
+    def __init__(
+        self, decode: Points, prompts: Points, launch_seconds: float = 0.0, graphs: Graphs | None = None
+    ) -> None:
+        """Raise `ValueError` where a grid is incomplete or a point takes no time; without `graphs` these hold all."""
         self._decode, self._prompts = Grid(decode), Grid(prompts)
-        self.launch_seconds = launch_seconds
+        self.launch_seconds, self.graphs = launch_seconds, graphs or Graphs(math.inf, 0.0)
 
     @property
     def decode_points(self) -> dict[tuple[float, float], float]:
@@ -143,9 +153,12 @@ class StepTable:
         """Return the seconds of a decode step over the mean context, for one batch size."""
         return self._decode.line(sequences)
 
-    def prompts(self, tokens: int, mean_context: float) -> float:
-        """Return the seconds of a step with so many prompt tokens and nothing else."""
-        return self._prompts.at(tokens, mean_context)
+    def prompts(self, tokens: int, mean_context: float, decode_seconds: float = 0.0) -> float:
+        """Return the seconds of a step with so many prompt tokens, which also decodes for `decode_seconds`."""
+        seconds, graphs = self._prompts.at(tokens, mean_context), self.graphs
+        if decode_seconds:
+            seconds += decode_seconds - self.launch_seconds
+        return max(seconds, graphs.host_seconds) if tokens > graphs.tokens else seconds
 
 
 def read_table(lines: Iterable[str]) -> StepTable:

@@ -81,8 +81,7 @@ class ForwardPass:
         if prompt_tokens <= 0:
             return decode
         steps = self.speed.steps
-        prompt = self.factor * steps.prompts(math.ceil(prompt_tokens), prompt_tokens / 2.0)
-        return prompt + decode - (self.factor * steps.launch_seconds if decode else 0.0)
+        return self.factor * steps.prompts(math.ceil(prompt_tokens), prompt_tokens / 2.0, decode / self.factor)
 
     def mean_pass(self, requests: Requests, sequences: float, kv_tokens: float) -> float:
         """A pass of an engine that does both, on average: each sequence brings its prompt once in an answer."""
