@@ -132,6 +132,17 @@ class Rank:
         self.finished.append((request.arrived, request.first_token - request.arrived, per_token))
 
 
+class Together(NamedTuple):
+    """Prompts of all ranks in a step: seconds of GPUs, those of them to launch, and those for which the host launches.
+
+    The host launches the whole step, with what it decodes; GPUs wait for it, or it for them.
+    """
+
+    seconds: float
+    launch: float
+    host: float
+
+
 class Replica:
     """Ranks whose steps begin and end together: each is as long as that of the rank with most to do."""
 
@@ -156,22 +167,22 @@ class Replica:
     def step(self, now: float) -> float:
         """Do one step that begins now; the time at which it ends."""
         chunks = [rank.begin() for rank in self.ranks]
-        decode, launch = self._decode_seconds(), 0.0
-        ends = now + decode
+        ends, first = now + self._decode_seconds(), now
         if together := sum(chunk.new > 0 for chunk in chunks):
-            time, launch = self._prompt_seconds(chunks, float(together) if len(chunks) > 1 else None, decode)
-            ends += time - launch
+            work = self._prompts(chunks, float(together) if len(chunks) > 1 else None)
+            first = max(now + work.host, ends + work.seconds)
+            ends = max(now + work.host, ends + work.seconds - work.launch)
         for rank, chunk in zip(self.ranks, chunks, strict=True):
-            rank.end(chunk, ends, launch)
+            rank.end(chunk, ends, max(0.0, first - ends))
         return ends
 
-    def _prompt_seconds(self, chunks: list[Chunk], together: float | None, decode: float) -> tuple[float, float]:
-        """(seconds, of them to launch) of the ranks' prompts in a step: all their tokens at once, but for attention."""
+    def _prompts(self, chunks: list[Chunk], together: float | None) -> Together:
+        """The ranks' prompts in a step: all their tokens at once, but for attention."""
         most = max(chunk.new for chunk in chunks)
         attention = max(sum(self._attention(*prompt) for prompt in chunk.prompts) for chunk in chunks)
         less = self._attention(most, 0.0) - attention
-        whole = self.steps.prefill(most, 0.0, 1.0, together, decode - less)
-        return whole.seconds - less, whole.parts.launch
+        whole = self.steps.prefill(most, 0.0, 1.0, together)
+        return Together(whole.seconds - whole.waits - less, whole.launch, whole.launching)
 
     def _attention(self, new: float, cached: float) -> float:
         return self.steps.prefill(new, cached, 1.0).parts.attention

@@ -29,7 +29,7 @@ class _Prompt(NamedTuple):
     """Prompts of one length: weight, seconds in steps of its own and in full ones, own launch seconds, and steps.
 
     `beyond` are the seconds of each step beyond the full ones, `waits` those in which all of its own wait for the host,
-    and `host` those for which this launches each, less what decode has of them.
+    and `host` those for which this launches each, with all that the step decodes.
     """
 
     weight: float
@@ -156,7 +156,7 @@ def _through(stages: Stages, seconds: float, full_steps: float) -> tuple[float, 
 def _prompt(weight: float, alone: StepTime, shared: StepTime, count: int, full: float) -> _Prompt:
     own, least = (each.seconds - each.launch - each.waits for each in (alone, shared))
     beyond = (own - least) / (count - full) if count > full else 0.0
-    host = max(0.0, alone.launching - alone.launch) / count
+    host = alone.launching / count
     return _Prompt(weight, own, least, alone.launch, count, full, beyond, alone.waits, host)
 
 
