@@ -18,7 +18,7 @@ from weft.perf.closed_loop import ClosedLoop, closed_loop_latencies, closed_loop
 from weft.perf.lengths import Lengths
 from weft.perf.prompts import prompts
 from weft.perf.service import Service, service
-from weft.perf.sharing import prompts_of_a_launch, prompts_of_a_step, ranks_together
+from weft.perf.sharing import more_than, prompts_of_a_launch, prompts_of_a_step, ranks_together
 from weft.perf.steps import decode_seconds, prefill_seconds, stepper
 
 RANKS = replica("DeepSeek-V3", "B200", Precision.FP8, Parallel(data=8, expert=8))
@@ -179,3 +179,27 @@ def test_a_rank_of_many_waits_longer_the_more_come_to_all() -> None:
         for percentile in (90, 95, 99):
             assert few.ttft.at(percentile) < many.ttft.at(percentile)
             assert few.tpot.at(percentile) < many.tpot.at(percentile)
+
+
+@pytest.mark.parametrize("came", [0.1, 0.8, 3.0])
+@pytest.mark.parametrize("room", [1, 2, 5])
+def test_steps_with_more_prompts_than_a_graph_holds_are_as_many_as_come_at_random(came: float, room: int) -> None:
+    """Within a twelfth of the steps that have any."""
+    some = -math.expm1(-came)
+    chances = [math.exp(-came) * came**number / math.factorial(number) / some for number in range(1, room + 1)]
+    assert more_than(room, came / some) == pytest.approx(1.0 - sum(chances), abs=1 / 12)
+    assert [0.0, 1.0] == [more_than(room, 1.0), more_than(0, came / some)]
+
+
+@pytest.mark.parametrize(("answer", "users"), [(10, 8), (1000, 700)])
+def test_one_more_user_takes_no_throughput_where_prompts_that_share_a_step_outgrow_its_graph(
+    answer: int, users: int
+) -> None:
+    """Prompts of 400 tokens, of which a graph holds one: half of the throughput went as the mean step passed it."""
+    model = replica("Llama-3.3-70B-Instruct", "B200", Precision.FP8, Parallel(tensor=8))
+    rates = []
+    for count in range(1, users, max(1, users // 100)):
+        work = closed_loop_work(model, ClosedLoop(count, 400.0, answer, equal_lengths=False))
+        found = closed_loop_latencies(work, model.efficiency)
+        rates.append(count / (found.ttft + (answer - 1) * found.tpot))
+    assert all(few < many * 1.001 for few, many in pairwise(rates))

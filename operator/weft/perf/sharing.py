@@ -40,6 +40,19 @@ def prompts_of_a_launch(came: float, per_step: float, decode_seconds: float, lau
     return max(1.0, min(per_step, came / part))
 
 
+def more_than(room: int, sharing: float) -> float:
+    """The fraction of steps with more than `room` prompts where those that have any have `sharing` on average.
+
+    The others of a step come at random: their number is a Poisson one.
+    """
+    others = sharing - 1.0
+    term = left = math.exp(-others)
+    for number in range(1, room):
+        term *= others / number
+        left += term
+    return max(0.0, 1.0 - left) if room > 0 and others > 0.0 else float(room < 1)
+
+
 def ranks_together(chance: float, ranks: float) -> float:
     """Ranks in lockstep that have a prompt in a step in which any has: N q / (1 - (1 - q)^N).
 

@@ -88,7 +88,8 @@ def bubble_seconds(work: Work, parts: Seconds, efficiency: Efficiency, drafting:
 def prefill_seconds(work: Work, efficiency: Efficiency, beside: float = 0.0) -> Seconds:
     """Component times of a prompt, or of the part of it that its steps process, each of which decodes for `beside`.
 
-    A step that no captured graph holds takes as long as the host launches it, if GPUs have computed it before.
+    A step that no captured graph holds takes as long as the host launches it, if GPUs have computed it before. Of
+    prompts that share steps some are in such steps, and the waits are the mean.
     """
     hottest = _hottest(work, efficiency)
     parts = Seconds(
@@ -106,7 +107,7 @@ def prefill_seconds(work: Work, efficiency: Efficiency, beside: float = 0.0) -> 
     )
     computing = sum(parts) + work.host_steps * beside
     launching = work.host_layers * efficiency.host_layer_seconds
-    return parts._replace(waits=larger(launching - computing, 0.0))
+    return parts._replace(waits=work.launched * larger(launching - computing, 0.0))
 
 
 def larger(one: float, other: float) -> float:

@@ -19,7 +19,7 @@ from weft.perf.attention import readings
 from weft.perf.collectives import exchange_bytes_per_token
 from weft.perf.context import NOTHING, gathering
 from weft.perf.memory import bytes_outside_experts, expert_split, layer_weights, linear_parameters_per_gpu
-from weft.perf.sharing import ranks_together
+from weft.perf.sharing import more_than, ranks_together
 from weft.perf.stages import Stages, stages_of
 
 if TYPE_CHECKING:
@@ -43,9 +43,9 @@ class Work(NamedTuple):
     `one_shot_seconds` in one, `exchanges` with experts, `hops` between stages, and `gathers` of a shared context with
     `gather_seconds` for all of them. `activation_read` are hidden states. `crowding` is how far the hottest rank of an
     expert group is above the mean, if expert loads have deviation 1. `layers`, `expert_layers`, `steps` and `sequences`
-    count what has a fixed cost, and `host_steps` and `host_layers` what no captured graph holds. A pipeline has
-    `in_flight` microbatches, and `fullest` and `last` are the fractions of all layers on its fullest and its last
-    stage.
+    count what has a fixed cost, and `host_steps` and `host_layers` those of them that the host may have to launch: the
+    fraction `launched` of these steps has no captured graph. A pipeline has `in_flight` microbatches, and `fullest` and
+    `last` are the fractions of all layers on its fullest and its last stage.
     """
 
     linear_read: float
@@ -69,6 +69,7 @@ class Work(NamedTuple):
     expert_layers: float
     host_steps: float
     host_layers: float
+    launched: float
     steps: float
     sequences: float
     gathers: float
@@ -81,7 +82,7 @@ class Work(NamedTuple):
 class _Tokens(NamedTuple):
     """Tokens on this rank and over all ranks in `steps` steps; `sequences` are the decoding ones.
 
-    `captured` if a graph holds each step.
+    No captured graph holds the fraction `launched` of steps.
     """
 
     rank: float
@@ -89,7 +90,7 @@ class _Tokens(NamedTuple):
     steps: float
     sequences: float
     in_flight: float = 1.0
-    captured: bool = True
+    launched: float = 0.0
 
 
 class _Attention(NamedTuple):
@@ -173,17 +174,22 @@ class Workshop:
         """
         math = sum(reading.prefill_operations(new_tokens, cached_tokens) for reading in self.readings)
         own = new_tokens / self.prompt_groups
-        captured = own <= steps * self.graph_tokens
-        tokens = _Tokens(own, new_tokens * (together or self.ranks), steps, 0.0, captured=captured)
+        tokens = _Tokens(own, new_tokens * (together or self.ranks), steps, 0.0, launched=self._launched(own, steps))
         work = self._work(tokens, 0.0, math / self.prompt_groups / self.half_peak, 1.0)
         if self.gathering is NOTHING:
             return work
         gathers = self.gathering.of_prompt(new_tokens, cached_tokens, steps)
         return work._replace(gathers=gathers.collectives, gather_seconds=gathers.seconds)
 
+    def _launched(self, tokens: float, steps: float) -> float:
+        """The fraction of steps that no graph holds: of those that prompts share at random, those with too many."""
+        if tokens > self.graph_tokens or steps >= 1.0:
+            return float(tokens > steps * self.graph_tokens)
+        return more_than(math.floor(self.graph_tokens / tokens), 1.0 / steps)
+
     def _work(self, tokens: _Tokens, attention_read: float, attention_math: float, sampled: float) -> Work:
         """The work of a step from its tokens, its attention times and the number of sampled tokens."""
-        rank, group, steps, sequences, in_flight, captured = tokens
+        rank, group, steps, sequences, in_flight, launched = tokens
         stages = self.stages
         each, gathers = rank / steps, self.gathering.decode
         touched = 1.0 - self.unrouted ** (group / steps)  # E (1 - (1 - k/E)^T) of E, for uniform routing
@@ -207,8 +213,9 @@ class Workshop:
             hop_seconds=each * self.hop_seconds,
             layers=steps * self.layers,
             expert_layers=steps * self.expert_layers,
-            host_steps=0.0 if captured else steps,
-            host_layers=0.0 if captured else steps * self.layers,
+            host_steps=steps if launched else 0.0,
+            host_layers=steps * self.layers if launched else 0.0,
+            launched=launched,
             steps=steps * stages.count,
             sequences=sequences,
             gathers=steps * gathers.collectives,
