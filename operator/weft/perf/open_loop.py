@@ -23,6 +23,7 @@ _OBSERVED_SECONDS = 60.0
 _NEARLY_ALL = 0.99  # of the time: the most that prompts may fill
 _HARDLY_ANY, _HALVINGS = 1e-6, 24  # smallest batch in sequences, and steps of a search in logarithms
 _LEAST_TOLD = 0.5  # of the capacity: the lowest rate treated so, where hardly a request comes in that time
+_CLOSE = 1e-9  # of the rate: near capacity a thousandth of it is a hundredth of TTFT, and more requests never wait less
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ def _fullest(serves: Service) -> Point:
 
 def _at(serves: Service, rate: float, full: Point) -> Point:
     """The point at a rate, or the full one where the replica cannot keep up."""
-    found = serves.at_rate(rate) if rate < full.rate else None
+    found = serves.at_rate(rate, _CLOSE) if rate < full.rate else None
     return full if found is None or found.utilisation >= 1.0 else found
 
 

@@ -138,8 +138,11 @@ class Service:
         """The time of a KV transfer between the halves at a point, as far as it depends on this half's links."""
         return self.link.taken(point.rate / self._ranks)
 
-    def at_rate(self, rate: float) -> Point | None:
-        """The point at so many requests a second; None if the replica, or its links, cannot keep up."""
+    def at_rate(self, rate: float, close: float = _CLOSE) -> Point | None:
+        """The point at so many requests a second, within the fraction `close` of it; None if that is too many.
+
+        Of the replica, or of its links.
+        """
         if self.link.busy(rate / self._ranks) >= 1.0:
             return None
         if not self.decodes:
@@ -147,15 +150,15 @@ class Service:
             return self.at_utilisation(utilisation) if utilisation < 1.0 else None
         if self.seats == 0 or self.highest * self._ranks < rate:
             return None
-        return self.at_batch(self._batch_at(rate))
+        return self.at_batch(self._batch_at(rate, close))
 
-    def _batch_at(self, rate: float) -> float:
+    def _batch_at(self, rate: float, close: float) -> float:
         """The batch at a rate: the rate is a concave function of the batch, so false position finds it."""
         low, high, ranks = (0.0, -rate), (float(self.seats), self.highest * self._ranks - rate), self._ranks
         for _ in range(_MOST_ROUNDS):
             batch = low[0] + (high[0] - low[0]) * min(0.9, max(1e-9, low[1] / (low[1] - high[1])))
             over = self._load(batch / ranks, self._decode(batch / ranks + 1.0)).rate * ranks - rate
-            if abs(over) < _CLOSE * rate:
+            if abs(over) < close * rate:
                 return batch
             if over < 0.0:
                 low = (batch, over)
