@@ -172,7 +172,8 @@ def test_its_figures_are_no_part_of_what_is_learnt() -> None:
         assert known is not None
         assert known.factors.points > 0
         learnt.append(known.factors)
-    assert learnt[0] == learnt[1]
+    assert learnt[0].prefill == pytest.approx(learnt[1].prefill, rel=1e-12)  # a sum in another order
+    assert replace(learnt[0], prefill=1.0) == replace(learnt[1], prefill=1.0)
 
 
 SILENT = {"silent one": frozenset({0}), "silent all": frozenset(range(9))}

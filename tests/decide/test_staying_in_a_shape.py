@@ -18,8 +18,11 @@ from weft.domain.workload import Role, Slo
 
 RATE = 100.0
 MODEL = "meta-llama/Llama-3.1-8B-Instruct"
-SLOW, SLOWER, FAR_SLOWER = 1.3, 2.0, 3.0
-SPEC = replace(left_open(pool_spec(1, ScalingSpec(max_replicas=20)), RATE), slo=Slo(tpot=((95, 0.02),)))
+SLOW, SLOWER, FAR_SLOWER = 1.5, 2.05, 3.1
+OPEN = left_open(pool_spec(1, ScalingSpec(max_replicas=20)), RATE)
+# Prompts that a captured graph holds: who waits for launches by the host gains little by more GPUs.
+SHORT = replace(OPEN.workload, input_tokens=500, input_tokens_p95=500)
+SPEC = replace(OPEN, workload=SHORT, slo=Slo(tpot=((95, 0.018),)))
 
 
 def measured(world: World, name: str, factor: float) -> None:
@@ -93,7 +96,7 @@ def test_an_edit_is_followed_within_the_hour_and_a_count_is_no_such_edit() -> No
     world.edit("chat", replace(SPEC, scaling=counted))
     world.turn(2)
     assert 2 == tensors(world)
-    world.edit("chat", replace(SPEC, slo=Slo(tpot=((95, 0.021),))))
+    world.edit("chat", replace(SPEC, slo=Slo(tpot=((95, 0.019),))))
     world.turn(2)
     assert 1 == tensors(world)
 
