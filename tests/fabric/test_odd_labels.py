@@ -93,6 +93,14 @@ def test_cards_and_boards_are_joined_by_no_clique(product: str, gpus: int) -> No
     assert "whose links do not leave a node: read as separate domains" in told(found)
 
 
+def test_stand_ins_for_trays_are_joined_by_a_clique() -> None:
+    """Nodes of the end-to-end suite play a rack with a GPU each."""
+    labels = {"nvidia.com/gpu.product": "CPU-TEST", "nvidia.com/gpu.memory": "4096", "nvidia.com/gpu.clique": "e2e.1"}
+    fabric = fabric_of(*(node(f"tray-{index}", labels, 1) for index in range(4)))
+    assert [len(domain.nodes) for domain in fabric.domains] == [4]
+    assert told(fabric) == ""
+
+
 @pytest.mark.parametrize(
     ("product", "expected"),
     [("NVIDIA-H100-80GB-HBM3-MIG-3g.40gb", 40 * GB), ("NVIDIA-H100-80GB-HBM3-MIG-1g.10gb-SHARED", 5 * GB)],
