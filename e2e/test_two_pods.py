@@ -165,7 +165,7 @@ def breaks_unasked(team: Team, broken: list[Json]) -> None:
 
 def all_are_ready(team: Team) -> None:
     eventually(
-        lambda: team.get("wpool", "duo")["status"].get("readyReplicas") == 2,
+        lambda: team.get("wpool", "duo").get("status", {}).get("readyReplicas") == 2,
         "both replicas are ready",
         timeout_seconds=START_SECONDS,
     )
