@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 LEAST_PART = 0.25  # of the longest window: a rate is measured over at least this
 NEARLY_AS_LONG = 0.9  # of the longest window: the rest is due to scrape times
-LONG_PROMPT = 95  # the percentile of prompt and answer lengths in a declared workload
 
 
 @dataclass(frozen=True, slots=True)
