@@ -14,8 +14,10 @@ Row = dict[str, Any]
 _TEXT = """\
 # Placement beside other schedulers
 
-Written by `python -m bench.placement --seeds {seeds}` ({machine}). Shares of GPUs that replicas ask for and do not get,
-in simulated clusters of {racks} racks with {trays} trays of {per_tray} GPUs. The same events go to every placer.
+Written by `python -m bench.placement --seeds {seeds}` ({machine}).
+Shares of the GPUs that replicas ask for and do not get,
+in simulated clusters of {racks} racks with {trays} trays of {per_tray} GPUs. Every placer gets the same events.
+[What is simulated](#what-is-simulated) explains the placers and the mixes.
 
 ![Rejected share by placer, mix and load]({picture})
 
@@ -27,12 +29,18 @@ in simulated clusters of {racks} racks with {trays} trays of {per_tray} GPUs. Th
 
 ## What is lost where nothing waits
 
-Replicas that fit nowhere at arrival are lost. *Difference* is to Kueue's rule, seed by seed, with its 95 % interval;
-*gap closed* is the part of the way from Kueue's rule to the pooled bound; *wedged* are gangs that held some of their
-GPUs for over a minute while the rest did not fit; *a 64 fits* is how often a replica of 64 GPUs would get a place, with
-moves if the placer makes any. Moves are per run.
+Replicas that fit nowhere at arrival are lost.
+
+| column | meaning |
+|---|---|
+| rejected | share of the GPUs that were asked for, in replicas that were lost |
+| difference | to Kueue's rule, seed by seed, with its 95 % interval, in percentage points |
+| gap closed | part of the way from Kueue's rule to the pooled bound |
+| wedged | gangs that held some of their GPUs for over a minute while the rest did not fit |
+| a 64 fits | how often a replica of 64 GPUs would get a place, with moves if the placer makes any |
+| moves | per run |
 {loss}
-The best fit alone, over {rule_runs} runs, as a difference to Kueue's rule that small takes more of them:
+Best fit alone, over {rule_runs} runs, because so small a difference to Kueue's rule needs more of them:
 
 {rule}
 
@@ -42,38 +50,40 @@ With {down} of the trays down, drawn anew for each seed:
 
 ## The same with a queue
 
-Who has no place waits up to {patience:.0f} minutes. The queue is tried in order every five minutes, and who does not
-fit holds up nobody. *Rejected* ran out of patience; waits are of those that got a place.
+A replica without a place waits up to {patience:.0f} minutes. The queue is tried in order every five minutes,
+and a replica that does not fit holds up no other. *Rejected* ones waited in vain; waits are of those that got a place.
 
 {queue}
 
 ## Long-lived pools that grow and shrink
 
 Pools of {pool_replicas} replicas on average, each replica there for {pool_hours:.0f} hours on average. *Rejected* is
-what pools lack of what they want, over time. When a pool shrinks Weft takes away the replica whose departure leaves the
-largest hole (`choose_victims`), the others the newest; the bound does as the others.
+what pools lack of what they want, over time. When a pool shrinks, Weft removes the replica whose departure leaves the
+largest hole (`choose_victims`); the others, and the bound, remove the newest.
 
 {rescale}
 
 ## Room for a large replica under equal load
 
-Admitting more leaves less room, so this asks under a load that all placers admit: replicas of up to 16 GPUs, without
-those that one of the placers rejected. The replica of 64 GPUs is only asked for. *At once* is without moves. These are
-{equal_runs} runs, and the intervals stay wide: a run has few holes of that size, and they last for hours.
+A placer that admits more has less room left, so this compares them under a load that all admit: replicas of up to
+16 GPUs, without those that one of the placers rejected. The replica of 64 GPUs is only asked for, never placed.
+*At once* is without moves. These are {equal_runs} runs,
+and the intervals stay wide: a run has few holes of that size, and they last for hours.
 
 {equal}
 
 ## Time of a decision
 
-One `find_slot`, with `repack` where it is needed, on all racks; of Weft alone, as the others are rules re-implemented
+One `find_slot`, with `repack` where it is needed, on all racks. Of Weft alone: the others are rules re-implemented
 for this simulation.
 
 {times}
 
 ## What is simulated
 
-- **Mixes** are made up (`bench/mixes.yaml`): no public trace has racks or gangs with topology. Arrivals are Poisson,
-  lifetimes exponential with a mean of {hours:.0f} h; {warm:g} lifetimes are not counted, {counted:g} are. Load is
+- **Mixes** are synthetic (`bench/mixes.yaml`), because no public trace has racks or gangs with topology.
+  Arrivals are Poisson, lifetimes exponential with a mean of {hours:.0f} h;
+  {warm:g} lifetimes are not counted, {counted:g} are. Load is
   offered GPU-hours over the capacity of the trays that are up.
 - **kube-default** is the stock scheduler as users of LeaderWorkerSets have it: LeastAllocated scores on GPUs, required
   pod affinity on the rack. The first pod lands where it fits, the others have to follow into its rack. A gang that is
@@ -92,8 +102,8 @@ for this simulation.
 
 ## What is known to be weak
 
-- Sizes and lifetimes are no trace. With lifetimes of days moves cost less, and the state mixes more slowly.
-- The simulation is of empty racks that Weft alone fills. Where others hold GPUs, less can be moved.
+- Sizes and lifetimes come from no trace. With lifetimes of days moves cost less, and the state mixes more slowly.
+- Racks start empty and Weft alone fills them. Where others hold GPUs, less can be moved.
 - Starting takes no time except after moves; nodes do not fail during a run.
 - Where hardly anything is rejected the gap is small, and the part of it that is closed is uncertain.
 """
