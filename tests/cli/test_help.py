@@ -19,9 +19,10 @@ def test_a_flag_names_no_value(command: str) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_an_option_in_seconds_says_seconds(command: str) -> None:
+def test_an_option_for_a_time_says_what_it_takes(command: str) -> None:
     params = get_command(app).commands[command].params  # type: ignore[attr-defined]
-    assert [] == [each.name for each in params if each.metavar == "SECONDS" and "seconds" not in each.help]
+    assert [] == [each.name for each in params if each.metavar == "TIME" and "seconds, or 90s" not in each.help]
+    assert "SECONDS" not in [each.metavar for each in params]
 
 
 def test_a_paragraph_flows_to_the_width_of_the_terminal() -> None:

@@ -90,8 +90,23 @@ def test_starts_take_what_a_plan_expects_with_the_image_there(tmp_path: Path) ->
     assert f"a start takes {seconds(told[1])} on a node that has the image" in simulated().out
 
 
-def test_starts_may_be_said_to_be_shorter() -> None:
-    assert "a start takes 20 s on a node that has the image" in simulated("--start-up", "20").out
+@pytest.mark.parametrize("given", ["20", "20.0", "20s", "20000ms"])
+def test_starts_may_be_said_to_be_shorter(given: str) -> None:
+    assert "a start takes 20 s on a node that has the image" in simulated("--start-up", given).out
+
+
+def test_every_time_of_a_simulation_may_have_a_unit() -> None:
+    """As durations have in the resources."""
+    bare, long = (
+        simulated("--start-up", start, "--warm-up", warm_up, "--patience", patience, "-o", "JSON")
+        for start, warm_up, patience in (("90", "30", "2"), ("1m30s", "30s", "2000ms"))
+    )
+    assert 30.0 == json.loads(bare.out)["warm_up_seconds"]
+    assert _but_for_the_clock(bare.out) == _but_for_the_clock(long.out)
+
+
+def _but_for_the_clock(out: str) -> object:
+    return {**json.loads(out), "wall_seconds": 0}
 
 
 def test_a_pool_whose_starts_take_longer_serves_a_rise_later() -> None:

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from typer.core import TyperGroup
 
+from weft.cli.completing import ASKS, be_ready_to_complete
 from weft.cli.failure import CommandFailure, failures_become_one_sentence
+from weft.cli.usage import perhaps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,8 +27,13 @@ class Commands(TyperGroup):
     def main(self, *args: Any, **options: Any) -> Any:  # noqa: ANN401 - the signature is typer's
         """Run one command and exit the process with its code."""
         _open_what_is_closed()
+        be_ready_to_complete()
         with failures_become_one_sentence(), _readers_may_leave():
-            sys.exit(super().main(*args, **{**options, "standalone_mode": False}) or 0)
+            sys.exit(super().main(*args, **{**options, "standalone_mode": False, "complete_var": ASKS}) or 0)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401 - typer keeps the classes to itself
+        """Read `weft help COMMAND` as `weft COMMAND --help`."""
+        return super().parse_args(ctx, [*args[1:2], "--help"] if args[:1] == ["help"] else args)
 
     def get_params(self, ctx: Any) -> Any:  # noqa: ANN401 - typer keeps the classes to itself
         """Return the options of `weft` itself, as its help shows them."""
@@ -41,7 +48,15 @@ class Commands(TyperGroup):
         return command
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401 - typer keeps the classes to itself
-        """Return the command with its name and arguments; raises `CommandFailure` for a repeated option."""
+        """Return the command with its name and arguments; raises `CommandFailure` for a repeated option.
+
+        The same is raised for an unknown command.
+        """
+        if args[0] not in self.commands and not args[0].startswith("-"):
+            known = list(self.commands)
+            raise CommandFailure(
+                f"there is no command {args[0]!r:.40}{perhaps(args[0].lower(), known)}: there are {', '.join(known)}"
+            )
         name, command, rest = super().resolve_command(ctx, args)
         if (twice := _given_twice(command, rest)) is not None:
             raise CommandFailure(f"{twice} is given twice: give it once")

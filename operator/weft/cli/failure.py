@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from weft.cli import INTERRUPTED
+from weft.cli.usage import usage_sentence
 from weft.domain.errors import Blocked, Bug, Retry, WeftError
 
 if TYPE_CHECKING:
@@ -27,15 +28,6 @@ ANSWER_IS_NO = 1
 INPUT_IS_WRONG = 2
 CLUSTER_REFUSES = 3
 FAULT_OF_OURS = 4
-
-
-# Phrases of typer and pydantic about a value, with plainer ones.
-_IN_PLAIN_WORDS = (
-    ("Value error, ", ""),
-    ("Input should be", "must be"),
-    ("a valid integer, unable to parse string as an integer", "a whole number"),
-    ("a valid number, unable to parse string as a number", "a number"),
-)
 
 
 class CommandFailure(Exception):  # noqa: N818 - it is how a command ends, not a fault of ours
@@ -70,21 +62,11 @@ def _ending(error: Exception) -> tuple[str, int]:
         refused = isinstance(error, Blocked | Retry)
         return f"{error.reason}: {error.message}", CLUSTER_REFUSES if refused else INPUT_IS_WRONG
     if hasattr(error, "format_message"):  # a wrong command line; typer keeps the classes to itself
-        unit = getattr(getattr(error, "param", None), "metavar", None)
-        return _usage(error.format_message(), unit, getattr(error, "ctx", None)), INPUT_IS_WRONG
+        return usage_sentence(error), INPUT_IS_WRONG
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
         return f"{where}{error.strerror}", INPUT_IS_WRONG
     return "this is a fault of Weft: please report it with the lines above", FAULT_OF_OURS
-
-
-def _usage(message: str, unit: str | None, context: object) -> str:
-    command = getattr(context, "command_path", "weft")
-    for theirs, ours in _IN_PLAIN_WORDS:
-        message = message.replace(theirs, ours)
-    if unit == "SECONDS":  # `3m` is understood elsewhere
-        message = message.replace("must be a number", "must be a number of seconds")
-    return f"{message[:1].lower()}{message[1:].rstrip('.')}; see `{command} --help`"
 
 
 def _complain(sentence: str) -> None:

@@ -10,6 +10,7 @@ import typer
 from weft import __version__
 from weft.cli import options
 from weft.cli.commands import Commands
+from weft.cli.completing import Shell, write_script
 from weft.cli.failure import ANSWER_IS_NO, CommandFailure
 from weft.cli.inputs import refuse_to_read_twice, world_from
 from weft.cli.terminal import Format, show, working, write
@@ -27,7 +28,11 @@ app = typer.Typer(
     epilog="Exit codes: 0 yes, 1 the answer is no, 2 wrong input, 3 the cluster refuses, 4 a fault of Weft.",
 )
 
-Output = Annotated[Format, typer.Option("--output", "-o", help="format of the answer")]
+Output = Annotated[Format, typer.Option("--output", "-o", case_sensitive=False, help="format of the answer")]
+
+
+def _write_version() -> None:
+    write(f"weft {__version__}\n")
 
 
 @app.callback(invoke_without_command=True)
@@ -38,7 +43,7 @@ def version_option(
 ) -> None:
     """Options of `weft` itself."""
     if version:
-        write(f"weft {__version__}\n")
+        _write_version()
         raise typer.Exit
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
@@ -238,12 +243,7 @@ def explain(
 def top(
     context: options.Context = None,
     namespace: options.Namespace = None,
-    seconds: Annotated[
-        float,
-        typer.Option(
-            "--interval", metavar="SECONDS", min=0.5, max=options.LONGEST_SECONDS, help="seconds between two refreshes"
-        ),
-    ] = 2.0,
+    seconds: options.Interval = 2.0,
     *,
     everywhere: Annotated[bool, typer.Option("--all-namespaces", "-A", help="every namespace")] = False,
     once: Annotated[bool, typer.Option("--once", help="print one table and exit")] = False,
@@ -372,3 +372,17 @@ def run(  # noqa: PLR0913 - one option a setting, as on every operator's command
             record_megabytes=record_megabytes,
         )
     )
+
+
+@app.command()
+def completion(
+    shell: Annotated[Shell, typer.Argument(metavar="SHELL", help="the shell that runs the script")],
+) -> None:
+    """Print a script that lets a shell complete commands and options: `source <(weft completion bash)`."""
+    write_script(shell)
+
+
+@app.command()
+def version() -> None:
+    """Print the version, as --version does."""
+    _write_version()

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import typer
 
 from weft.cli.reference import refused_namespace
+from weft.cli.times import TIME, time_within
 from weft.domain.relaxations import CAN_BE_ALLOWED, FLAG
 
 HIGHEST_PRICE = 1e9  # per GPU-hour, in any currency
@@ -67,8 +68,11 @@ def relaxations(names: list[str] | None) -> list[str] | None:
 MOST_WRITES = 10_000  # at once or per second: more than any API server takes
 
 
-def _seconds(name: str, least: float, purpose: str) -> typer.models.OptionInfo:
-    found: typer.models.OptionInfo = typer.Option(name, metavar="SECONDS", min=least, max=LONGEST_SECONDS, help=purpose)
+def time_option(name: str, purpose: str, least: float = 0.0, most: float = LONGEST_SECONDS) -> typer.models.OptionInfo:
+    """Return an option for a time between two bounds in seconds."""
+    how = "seconds, or 90s, 2m, 1h30m"
+    parser = time_within(least, most)
+    found: typer.models.OptionInfo = typer.Option(name, metavar=TIME, parser=parser, help=f"{purpose}; {how}")
     return found
 
 
@@ -105,8 +109,9 @@ Host = Annotated[
     typer.Option("--host", metavar="ADDRESS", help="where /healthz, /readyz and /metrics listen", callback=address),
 ]
 Port = Annotated[int, typer.Option("--port", metavar="PORT", min=0, max=65535, help="their port; 0 takes a free one")]
-Tick = Annotated[float, _seconds("--tick", 0.1, "seconds between decisions when nothing happens")]
-MetricsInterval = Annotated[float, _seconds("--metrics-interval", 0.1, "seconds between two scrapes of metrics")]
+Tick = Annotated[float, time_option("--tick", "time between decisions when nothing happens", 0.1)]
+MetricsInterval = Annotated[float, time_option("--metrics-interval", "time between two scrapes of metrics", 0.1)]
+Interval = Annotated[float, time_option("--interval", "time between two refreshes", 0.5)]
 WritesPerSecond = Annotated[
     int,
     typer.Option(
@@ -116,7 +121,7 @@ WritesPerSecond = Annotated[
 BurstWrites = Annotated[
     int, typer.Option("--burst-writes", metavar="N", min=1, max=MOST_WRITES, help="how many writes may come at once")
 ]
-Resync = Annotated[float, _seconds("--resync", 1.0, "seconds between two passes over every resource")]
+Resync = Annotated[float, time_option("--resync", "time between two passes over every resource", 1.0)]
 MovesPerHour = Annotated[
     int,
     typer.Option(
@@ -288,12 +293,8 @@ Fails = Annotated[
 ]
 StartUp = Annotated[
     float | None,
-    typer.Option(
-        "--start-up",
-        metavar="SECONDS",
-        min=0.0,
-        max=LONGEST_START,
-        help="seconds from a node to the first answer; unset: what `weft plan` expects",
+    time_option(
+        "--start-up", "time from a node to the first answer (unset: what `weft plan` expects)", most=LONGEST_START
     ),
 ]
 Seed = Annotated[
@@ -303,22 +304,17 @@ Seed = Annotated[
 Scale = Annotated[
     float, typer.Option("--scale", metavar="FACTOR", min=1e-6, max=1e6, help="multiply the rate of the trace by this")
 ]
-WarmUp = Annotated[
-    float,
-    typer.Option(
-        "--warm-up", metavar="SECONDS", min=0.0, max=LONGEST_TRACE, help="seconds at the beginning that do not count"
-    ),
-]
+WarmUp = Annotated[float, time_option("--warm-up", "time at the beginning that does not count", most=LONGEST_TRACE)]
 Front = Annotated[
     str, typer.Option("--front", metavar="RULE", help="how replicas are picked for requests: LeastLoad or RoundRobin")
 ]
 Patience = Annotated[
     float | None,
-    typer.Option(
+    time_option(
         "--patience",
-        metavar="SECONDS",
-        min=0.001,
-        help="seconds after which clients cancel a request without a first token; unset: never",
+        "time after which clients cancel a request without a first token (unset: never)",
+        0.001,
+        LONGEST_TRACE,
     ),
 ]
 Retries = Annotated[
