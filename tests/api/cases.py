@@ -268,7 +268,7 @@ WRONG = (
         "a label that is none",
         {"pod": {"labels": {"a b": "c"}}},
         ("spec.pod.labels", "label keys such as example.com/team"),
-        ("spec.pod.labels.a b", "match pattern"),
+        ("spec.pod.labels.a b", "must be the key of a label such as app or example.com/team"),
     ),
     WrongInput(
         "relaxation that does not exist",

@@ -10,11 +10,11 @@ from weft.api.fields import (
     ATOMIC,
     BY_NAME,
     EACH_ONCE,
-    NO_SPACE,
     ImageReference,
     Quantity,
     described,
 )
+from weft.api.patterns import EXTENDED_RESOURCE, NO_SPACE, RELEASE, VARIABLE
 from weft.api.rules import ApiModel, Rule
 
 HugePages = Annotated[int, Field(ge=1, le=2**20)]
@@ -24,7 +24,7 @@ KVPrecision = Literal["BF16", "FP8", "NVFP4"]
 class EnvVar(ApiModel):
     """An environment variable with a plain value."""
 
-    name: Annotated[str, Field(min_length=1, max_length=256, pattern=r"^[-._a-zA-Z][-._a-zA-Z0-9]*$")] = Field(
+    name: Annotated[str, Field(min_length=1, max_length=256, pattern=VARIABLE)] = Field(
         description="Name of the variable."
     )
     value: Annotated[str, Field(max_length=8192)] = Field(default="", description="Its value, taken literally.")
@@ -33,7 +33,7 @@ class EnvVar(ApiModel):
 class Rdma(ApiModel):
     """RDMA devices of one pod."""
 
-    resource: Annotated[str, Field(min_length=3, max_length=253, pattern=r"^[a-z0-9.-]+/[A-Za-z0-9._-]+$")] = Field(
+    resource: Annotated[str, Field(min_length=3, max_length=253, pattern=EXTENDED_RESOURCE)] = Field(
         description="Extended resource of the RDMA device plugin, such as rdma/hca_shared_devices."
     )
     count: Annotated[int, Field(ge=1, le=64)] = Field(default=1, description="Devices per pod.")
@@ -127,7 +127,7 @@ class EngineSection(EngineSettings):
     name: Literal["Auto", "VLLM", "SGLang", "TensorRTLLM"] = Field(
         default="Auto", description="Engine to run; Auto lets Weft choose."
     )
-    version: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^v?[0-9][-+.0-9A-Za-z]*$")] | None = described(
+    version: Annotated[str, Field(min_length=1, max_length=64, pattern=RELEASE)] | None = described(
         "Version such as 0.32.0. Unset: resolved once and kept in status.engine; upgrading Weft changes no image."
     )
     image: ImageReference | None = described("Image of the engine. Unset: the published one of that version.")

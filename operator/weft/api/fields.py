@@ -8,6 +8,7 @@ from typing import Annotated, Any, TypeGuard, TypeVar
 from pydantic import AfterValidator, Field, PlainValidator, Strict, WithJsonSchema
 from pydantic.config import JsonDict, JsonValue
 
+from weft.api.patterns import DNS_SUBDOMAIN, KEY_NAME, LABEL_KEY, LABEL_VALUE, NO_SPACE
 from weft.api.rules import VALIDATIONS, ApiModel, Json, refusal
 from weft.domain import hardware, scaling_spec, spec, workload
 from weft.domain.errors import Invalid
@@ -27,11 +28,6 @@ MAX_MESSAGE_CHARACTERS = 4096
 MAX_TOKENS = 100_000_000
 MAX_REQUESTS_PER_SECOND = 1_000_000
 
-DNS_LABEL = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
-DNS_SUBDOMAIN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
-LABEL_KEY = r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$"
-LABEL_VALUE = r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$"
-NO_SPACE = r"^[^\s]+$"
 
 _QUANTITY_PATTERN = r"^([0-9]+(\.[0-9]*)?|\.[0-9]+)(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|[eE][+-]?[0-9]{1,2})?$"
 _QUANTITY_REFUSED = "must be a quantity above zero such as 8, 500m or 64Gi"
@@ -191,7 +187,7 @@ Instant = Annotated[
 ]
 
 ObjectName = Annotated[str, Field(min_length=1, max_length=253, pattern=DNS_SUBDOMAIN)]
-KeyName = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[-._a-zA-Z0-9]+$")]
+KeyName = Annotated[str, Field(min_length=1, max_length=253, pattern=KEY_NAME)]
 LabelKey = Annotated[str, Field(min_length=1, max_length=317, pattern=LABEL_KEY)]
 LabelValue = Annotated[str, Field(max_length=63, pattern=LABEL_VALUE)]
 ImageReference = Annotated[str, Field(min_length=1, max_length=512, pattern=NO_SPACE)]

@@ -11,7 +11,6 @@ from weft.api.fields import (
     BY_NAME,
     EACH_ONCE,
     MAX_TOKENS,
-    NO_SPACE,
     SET,
     ImageReference,
     KeyName,
@@ -21,12 +20,13 @@ from weft.api.fields import (
     SecretKeyRef,
     described,
 )
+from weft.api.patterns import KEY_NAME, NO_SPACE, NO_SPACE_OR_NOTHING, OBJECT_STORE
 from weft.api.rules import ApiModel, Rule, exactly_one_of
 
 RepositoryName = Annotated[str, Field(min_length=1, max_length=256, pattern=NO_SPACE)]
 ServedName = Annotated[str, Field(min_length=1, max_length=256, pattern=NO_SPACE)]
 # Relative and without `..`, so that a path never leaves the volume it is in.
-VolumePath = Annotated[str, Field(max_length=1024, pattern=r"^[^\s]*$")]
+VolumePath = Annotated[str, Field(max_length=1024, pattern=NO_SPACE_OR_NOTHING)]
 
 
 class HuggingFaceSource(ApiModel):
@@ -77,7 +77,7 @@ class ImageSource(ApiModel):
 class UriSource(ApiModel):
     """Weights in an object store that the engine reads itself."""
 
-    uri: Annotated[str, Field(max_length=1024, pattern=r"^(s3|gs|az|oss)://[^\s]+$")] = Field(
+    uri: Annotated[str, Field(max_length=1024, pattern=OBJECT_STORE)] = Field(
         description="URI such as s3://bucket/path; schemes s3, gs, az and oss."
     )
     secret_ref: LocalRef | None = described(
@@ -117,7 +117,7 @@ class ModelConfig(ApiModel):
 class Adapter(ApiModel):
     """A LoRA adapter that every replica loads."""
 
-    name: Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[-._a-zA-Z0-9]+$")] = Field(
+    name: Annotated[str, Field(min_length=1, max_length=128, pattern=KEY_NAME)] = Field(
         description="Name under which requests choose it."
     )
     source: RepositoryName = Field(

@@ -10,7 +10,6 @@ from pydantic.config import JsonDict
 from weft.api.fields import (
     ATOMIC,
     EACH_ONCE,
-    LABEL_KEY,
     SET,
     Balancing,
     DomainRule,
@@ -19,10 +18,11 @@ from weft.api.fields import (
     described,
     section,
 )
+from weft.api.patterns import ACCELERATOR, DNS_LABEL, LABEL_KEY
 from weft.api.rules import VALIDATIONS, ApiModel, Rule
 from weft.domain import spec
 
-AcceleratorName = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][-.A-Za-z0-9]*$")]
+AcceleratorName = Annotated[str, Field(min_length=1, max_length=64, pattern=ACCELERATOR)]
 Parallel = Annotated[int, Field(ge=1, le=1024)]
 
 
@@ -87,8 +87,8 @@ class SchedulerSection(ApiModel):
     )
 
     name: Literal["Default", "Kueue"] = Field(default="Default", description="The stock scheduler, or Kueue before it.")
-    queue: Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")] | None = (
-        described("Name of the LocalQueue, in this namespace.")
+    queue: Annotated[str, Field(min_length=1, max_length=63, pattern=DNS_LABEL)] | None = described(
+        "Name of the LocalQueue, in this namespace."
     )
 
 

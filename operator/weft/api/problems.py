@@ -6,6 +6,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from weft.api.meant import LONGEST_PATH_PART, aliases, fields_at, known_fields, member
+from weft.api.patterns import IN_WORDS
 from weft.domain.reasons import Explanation, Reason
 
 if TYPE_CHECKING:
@@ -86,6 +87,8 @@ def _allowed(error: ErrorDetails, model: type[ApiModel], path: str, other: Resou
     if error["type"] in _IN_PLAIN_WORDS:
         fields = fields_at(model, error["loc"]) if error["type"] in _OBJECTS else []
         return _IN_PLAIN_WORDS[error["type"]] + (f" (its fields are {', '.join(fields)})" if fields else "")
+    if (told := IN_WORDS.get(error.get("ctx", {}).get("pattern", ""))) is not None:
+        return told
     message = error["msg"].removeprefix("Value error, ")
     for theirs in ("Input should ", "String should ", "List should ", "Dictionary should "):
         message = message.replace(theirs, "must ")

@@ -11,9 +11,7 @@ from weft.api.fields import (
     ATOMIC,
     ATOMIC_MAP,
     BY_NAME,
-    DNS_LABEL,
     EACH_ONCE,
-    LABEL_KEY,
     SET,
     ImageReference,
     LabelKey,
@@ -25,11 +23,12 @@ from weft.api.fields import (
     SecretKeyRef,
     described,
 )
+from weft.api.patterns import DNS_LABEL, HOST_NAME, LABEL_KEY
 from weft.api.rules import VALIDATIONS, ApiModel, Rule
 from weft.domain import spec
 from weft.domain.labels import GROUP, MANAGED_BY
 
-HostName = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^(\*\.)?[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
+HostName = Annotated[str, Field(min_length=1, max_length=253, pattern=HOST_NAME)]
 Relaxation = Literal["IPCLock", "HostNetwork", "RunAsRoot", "WritableRoot"]
 
 _OURS = (
