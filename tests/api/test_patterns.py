@@ -24,7 +24,7 @@ def test_no_field_answers_with_a_regular_expression(given: str) -> None:
 
 
 def test_a_tag_that_names_no_release_is_told_what_a_release_is() -> None:
-    spec = {"model": {"id": "example/model"}, "engine": {"name": "VLLM", "version": "latest"}}
+    spec: dict[str, object] = {"model": {"id": "example/model"}, "engine": {"name": "VLLM", "version": "latest"}}
     assert told(spec) == (
         "spec.engine.version: must be a release such as 0.32.0 (a tag such as latest does not say which one), "
         "not 'latest'"

@@ -248,8 +248,27 @@ def _csv(head: str, lines: Iterable[tuple[int, str]]) -> _Source:
     if twice is not None:
         raise TraceError(f" has the column {twice} twice: remove one")
     places, time = [names.index(column) for column in known.columns], known.clock()
-    rows = ((number, _cells(number, line, places, known, time)) for number, line in lines)
+    rows = ((number, _cells(number, cells, places, known, time)) for number, cells in _records(head, lines))
     return _Source(rows, known.from_first)
+
+
+def _records(head: str, lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, list[str]]]:
+    """Yield the cells of each row with the number of its first line; a cell in quotes may go on for lines.
+
+    The header of a second file that was joined to the first is left out.
+    """
+    heading, following = head.strip(), iter(lines)
+    for number, line in following:
+        if '"' not in line:
+            if line.strip("\ufeff\r\n\t ") != heading:
+                yield number, line.split(",")
+            continue
+        try:
+            cells = next(csv.reader(chain([line], (more for _, more in following)), strict=True))
+        except csv.Error as error:  # at the end of the file, say, as the quote is never closed
+            raise TraceError(f", line {number}: the quotes from there on cannot be read: {error}") from None
+        if cells != _split(heading):
+            yield number, cells
 
 
 def _lacking(names: list[str]) -> str:
@@ -259,29 +278,27 @@ def _lacking(names: list[str]) -> str:
     return f" lacks the column {', '.join(name for name in wanted if name not in names)}: a header has {_HEADS}"
 
 
-def _cells(number: int, line: str, places: list[int], head: _Head, time: Callable[[str], float]) -> Row:
+def _cells(number: int, cells: list[str], places: list[int], head: _Head, time: Callable[[str], float]) -> Row:
     try:
-        cells = _split(line)
         moment, tokens_in, tokens_out = [cells[place].strip().strip('"') for place in places]
         return time(moment), _tokens(tokens_in), _tokens(tokens_out), ()
-    except (ValueError, TypeError, OverflowError, IndexError, csv.Error):
-        why = _why_no_row(line, places, head, time)
-        raise TraceError(f", line {number}: {line.strip()[:60]!r} is no request: {why}") from None
+    except (ValueError, TypeError, OverflowError, IndexError):
+        why, row = _why_no_row(cells, places, head, time), ",".join(cells).strip()
+        raise TraceError(f", line {number}: {row[:60]!r} is no request: {why}") from None
 
 
 def _split(line: str) -> list[str]:
     return next(csv.reader([line])) if '"' in line else line.split(",")
 
 
-def _why_no_row(line: str, places: list[int], head: _Head, time: Callable[[str], float]) -> str:
+def _why_no_row(cells: list[str], places: list[int], head: _Head, time: Callable[[str], float]) -> str:
     """Name the first column of a row that cannot be read, with what it takes."""
     reads = (time, _tokens, _tokens)
     takes = (head.times, *(f"{name} takes a whole number" for name in head.columns[1:]))
     for name, place, read, words in zip(head.columns, places, reads, takes, strict=True):
-        try:
-            value = _split(line)[place].strip().strip('"')
-        except (IndexError, csv.Error):
+        if place >= len(cells):
             return f"it has no column {name}"
+        value = cells[place].strip().strip('"')
         try:
             read(value)
         except (ValueError, TypeError, OverflowError):
