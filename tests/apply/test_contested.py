@@ -98,7 +98,7 @@ def test_it_is_put_back_a_few_times_and_then_told_and_left(contested: Contested)
     (words,) = set(told[AT_ONCE:])  # one status, however long it lasts
     assert words is not None
     assert words.startswith(Reason.ChildReverted.value)
-    assert "Deployment team/front is changed back after each apply by sidecar-injector (spec.replicas):" in words
+    assert "Deployment team/front is changed back by sidecar-injector (spec.replicas) after each apply:" in words
 
 
 def test_it_is_told_until_it_is_seen_to_stay(contested: Contested) -> None:
@@ -112,7 +112,7 @@ def test_an_autoscaler_is_named_by_what_it_scales(contested: Contested) -> None:
     """It writes the spec by a subresource."""
     scale = {**CLUSTER, "subresource": "scale", "fieldsV1": {"f:spec": {"f:replicas": {}}}}
     told = contested.fight(1 + AT_ONCE, scale, replicas=9)
-    assert "by kube-controller-manager (spec.replicas):" in told
+    assert "is changed back by kube-controller-manager (spec.replicas) after each apply:" in told
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_of_what_is_taken_away_whoever_wrote_last_is_named(
 ) -> None:
     """Nobody owns a field that is not there."""
     told = contested.fight(2 + AT_ONCE, *({**each, "fieldsV1": {}} for each in managers), image=None)
-    assert f"after each apply by {who}:" in told
+    assert f"is changed back by {who} after each apply:" in told
 
 
 def test_another_rendering_is_applied_at_once(contested: Contested) -> None:

@@ -91,7 +91,7 @@ def test_what_it_needs_is_said_once() -> None:
     page = text(considered_page(told))
     assert 1 == page.count("needs 8 GPUs free on one node")
     assert "; 4 NVLink domains considered" in page
-    assert "b-1     DomainFragmented  b-1 has 0 such and 4 GPUs free in all" in page
+    assert "b-1     DomainFragmented  b-1 has 0 such nodes and 4 GPUs free in total" in page
 
 
 def test_twenty_are_shown_and_the_others_counted() -> None:
@@ -171,7 +171,7 @@ def test_the_command_adds_the_domains_to_the_story(capsys: pytest.CaptureFixture
     out = capsys.readouterr().out
     assert "shape: H200 BF16 TP4" in out
     assert "llm/llama-70b: H200 BF16 TP4 needs 4 GPUs free on one node; 3 NVLink domains considered" in out
-    assert "not  board-2  DomainFragmented  board-2 has 0 such and 2 GPUs free in all" in out
+    assert "not  board-2  DomainFragmented  board-2 has 0 such nodes and 2 GPUs free in total" in out
     run_explain(_Reader(), "InferencePool", "chat")  # type: ignore[arg-type]
     assert "considered" not in capsys.readouterr().out
 

@@ -300,7 +300,10 @@ WRONG_OPTIONS = {
     "a negative start-up": (("--start-up", "-1"), "'--start-up'"),
     "no requests at all": (("--scale", "0"), "'--scale'"),
     "too many requests": (("--scale", "1e6"), "--scale: 1.24e+08 requests are more than the 50,000,000"),
-    "hardly a request": (("--scale", "1e-6"), "nobody gets a request: give a trace or a larger --scale than 1e-06"),
+    "hardly a request": (
+        ("--scale", "1e-6"),
+        "no resource gets a request: give a trace or a larger --scale than 1e-06",
+    ),
     "no number": (("--scale", "nan"), "'--scale'"),
     "a front that there is not": (("--front", "Random"), "--front 'Random' is none of RoundRobin, LeastLoad"),
     "no patience at all": (("--patience", "0"), "'--patience'"),
@@ -363,7 +366,7 @@ def test_resources_that_cannot_be_simulated_are_refused(tmp_path: Path) -> None:
     is_refused(simulated(file="both.yaml"), "there are InferencePool/chat, PDSplit/reasoner: say with --pool which")
     is_refused(simulated(file="nodes.yaml"), "there is no InferencePool and no PDSplit of weft.dev/v1alpha1")
     is_refused(simulated(file=half), "has the role Prefill and answers no request alone")
-    is_refused(simulated(file=handed), "is handed over to Kueue, which a simulation does not have: --what-if spec.plac")
+    is_refused(simulated(file=handed), "is placed by Kueue, which a simulation does not have: --what-if spec.plac")
     body = split()
     body["spec"] |= {"kvTransfer": {"transport": "NVLink"}, "placement": {"accelerators": ["GB200"]}}
     racked = written(tmp_path / "racked.yaml", body)

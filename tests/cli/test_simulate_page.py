@@ -104,12 +104,12 @@ def test_unfinished_requests_are_told_and_the_chart_of_requests_has_them(capsys:
 
 def test_a_pool_that_wanted_more_than_it_may_have_is_told_with_the_reason(capsys: pytest.CaptureFixture[str]) -> None:
     whole = report(Made())
-    why = Explanation(Reason.AtMaximum, "demand asks for more than maxReplicas 1")
+    why = Explanation(Reason.AtMaximum, "demand needs more than maxReplicas 1")
     short = replace(whole.first, shortages=(Shortage(60.0, 600.0, "chat", why),))
     found = replace(whole, outcomes=(short,))
-    assert "0:01:00 to 0:10:00  chat: AtMaximum, demand asks for more than maxReplicas 1" in printed(capsys, found)
+    assert "0:01:00 to 0:10:00  chat: AtMaximum, demand needs more than maxReplicas 1" in printed(capsys, found)
     assert ["AtMaximum"] == [each["reason"] for each in as_data(found)["shortages"]]  # type: ignore[call-overload]
-    assert "until 0:10:00: demand asks for more than maxReplicas 1" in simulation_html(found)
+    assert "until 0:10:00: demand needs more than maxReplicas 1" in simulation_html(found)
 
 
 def test_the_warm_up_counts_for_nothing() -> None:

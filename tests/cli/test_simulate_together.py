@@ -295,7 +295,7 @@ WRONG = {
     ),
     "nobody asks": (
         asked(chat="none", reasoner="none"),
-        "nobody gets a request: give a trace to one of InferencePool/",
+        "no resource gets a request: give a trace to one of InferencePool/",
     ),
     "a trace that is none": (asked(chat="poisson:rate=x", reasoner=SHORT), "poisson: rate takes a number, not 'x'"),
     "a field of nothing": ((*BOTH, "--what-if", "talk.spec.model.id=x"), "--what-if 'talk' is not among the resources"),

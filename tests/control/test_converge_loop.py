@@ -209,7 +209,7 @@ async def test_a_look_that_ends_with_a_mistake_ends_no_loop(monkeypatch: pytest.
 async def test_what_is_deleted_each_time_is_made_again_once_it_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
     """However long its resource backs off: nothing answers in the place of a Service that is not there."""
     monkeypatch.setattr(work_queue, "FIRST_BACKOFF_SECONDS", 300.0)
-    again = DeletedAgain(Reason.ChildReverted, "Service team/chat is deleted each time that Weft makes it", 0.01)
+    again = DeletedAgain(Reason.ChildReverted, "Service team/chat is deleted each time that Weft creates it", 0.01)
     cluster = Cluster(World(), again)
     async with running(cluster):
         await cluster.after(2)

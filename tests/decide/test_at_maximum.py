@@ -65,8 +65,8 @@ def test_while_it_waits_the_pool_says_what_it_waits_for() -> None:
     growing = bound()
     scale = growing.world.status("chat").scale
     assert scale is not None
-    goes = "the pool goes to a shape of which as many serve more, where it may and there is one"
-    assert f"demand asks for more than maxReplicas 4; if that lasts and the SLO is missed, {goes}" == scale.message
+    goes = "the pool changes to a shape whose replicas serve more, if one is allowed and has room"
+    assert f"demand needs more than maxReplicas 4; if that lasts and the SLO is missed, {goes}" == scale.message
 
 
 def test_no_less_is_served_on_the_way_than_before() -> None:

@@ -110,7 +110,7 @@ def test_any_other_image_is_started_as_it_ever_was(image: str) -> None:
         (OLD, "vllm-model-free-nim) or for one, by a tag from 2.0.10 to 2.x; this one is a NIM, which keeps its own"),
         (replace(OLD, image=f"mirror.example/{OLD.image}"), "this one is a NIM"),
         (TRITON, "name an image of vLLM or a NIM for any model (vllm-model-free-nim)"),
-        (TRITON, "Triton, which stays ready after its engine has died, and tells neither requests inside nor KV use"),
+        (TRITON, "Triton, which stays ready after its engine has died, and reports no running requests and no KV use"),
         (replace(TRITON, image="mirror.example/tritonserver-pb:25.10"), "this one is Triton"),
         (replace(TRITON, name=EngineName.SGLang, version="0.5.23"), "name an image of SGLang or a NIM for any model"),
     ],

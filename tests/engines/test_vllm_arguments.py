@@ -354,7 +354,7 @@ def test_loading_large_weights_may_take_longer() -> None:
 
 @pytest.mark.parametrize("role", [Role.Prefill, Role.Decode])
 def test_lmcache_is_refused_with_what_pairs_halves_instead(role: Role) -> None:
-    with pytest.raises(Invalid, match="by the word of a proxy of its own, which neither") as refused:
+    with pytest.raises(Invalid, match="needs a proxy of its own, which vllm-router") as refused:
         command(spec(role, kv=KVSpec(connector="LMCache")))
     assert refused.value.reason is Reason.FeatureUnsupported
     assert "use NIXL, and kvCache.offload beside it" in refused.value.message

@@ -147,7 +147,7 @@ async def test_requests_and_gaps_are_no_histogram_together() -> None:
     assert seen.tpot_mean
     assert seen.ttft
     assert [each.says for each in seen.caveats if each.figure == "tpot"] == [
-        "some replicas tell times per output token by request and others by gap: there are no percentiles of all"
+        "some replicas report TPOT by request and others by token gap: there are no percentiles for the pool"
     ]
     for alone in pods:
         await collector.collect((pool("chat", OLD),), (alone,))

@@ -76,12 +76,12 @@ ALIKE = {"models": frozenset(("m", "m-served")), "revision": "r1"}
 class TestStandingStill:
     def test_of_an_sglang_with_requests_inside_is_no_demand_of_zero(self) -> None:
         """It tells its gauges anew every 30 s once it is idle: after 45 s it hangs, or the page is old."""
-        assert held(Pool(SGLANG).shows("a", *FROZEN).seen(), "nothing on its page moves")
+        assert held(Pool(SGLANG).shows("a", *FROZEN).seen(), "its metrics do not change")
 
     def test_of_a_tensorrt_llm_is_an_old_page_beside_busy_siblings(self) -> None:
         pool = Pool(TENSORRT_LLM).shows("a", *FROZEN).shows("b", *BUSY).shows("c", *BUSY)
         seen = pool.seen()
-        assert held(seen, "nothing on an engine's page moves any more")
+        assert held(seen, "an engine's metrics no longer change")
         assert seen.requests_per_second == pytest.approx(10.0)
 
     @pytest.mark.parametrize("others", [[], [IDLE], [BUSY, SLOW]], ids=["alone", "all idle", "few requests"])
@@ -93,7 +93,7 @@ class TestStandingStill:
 
     def test_of_an_sglang_is_an_old_page_beside_busy_siblings_where_its_process_tells_nothing(self) -> None:
         seen = Pool(SGLANG).shows("a", *IDLE).shows("b", *BUSY).seen()
-        assert held(seen, "nothing on an engine's page moves any more")
+        assert held(seen, "an engine's metrics no longer change")
 
     def test_of_a_vllm_without_requests_is_believed_beside_busy_siblings(self) -> None:
         """Its gauges are of now."""
@@ -104,7 +104,7 @@ class TestStandingStill:
         alive = [beating(text, 9.5 + look) for look, text in enumerate(BUSY)]
         pool = Pool().shows("a", *[beating(text, 7.5) for text in IDLE]).shows("b", *alive)
         seen = pool.seen()
-        assert held(seen, "nothing on an engine's page moves any more")
+        assert held(seen, "an engine's metrics no longer change")
         words = words_of([target(VLLM, "a"), target(VLLM, "b")], pool.source.windows())
         assert [word.idle for word in words.values()] == [False]
 
@@ -123,7 +123,7 @@ class TestStandingStill:
     def test_is_hanging_where_only_its_process_goes_on(self) -> None:
         """Who serves the page is not who computes."""
         pool = Pool().shows("a", *[beating(text, 7.5 + look) for look, text in enumerate(FROZEN)])
-        assert held(pool.seen(), "nothing on its page moves")
+        assert held(pool.seen(), "its metrics do not change")
 
 
 class TestSeriesThatAreThereTwice:
@@ -131,13 +131,13 @@ class TestSeriesThatAreThereTwice:
         twice = [text + text.replace("} 3\n", "} 0\n") for text in BUSY]
         seen = Pool().shows("a", *twice).seen()
         assert seen.running is None
-        assert "what the engine shows as vllm:num_requests_running is no number, or on its page twice" in said(seen)
+        assert "vllm:num_requests_running on the engine's page is not a number or appears twice" in said(seen)
 
     def test_of_one_rank_leave_no_sum(self) -> None:
         """What the others tell is less than there is."""
         rank = 'vllm:num_requests_running{engine="1",model_name="m"} '
         seen = Pool().shows("a", *[f"{text}{rank}5\n{rank}0\n" for text in BUSY]).shows("b", *BUSY).seen()
-        assert held(seen, "what is left is no sum")
+        assert held(seen, "their sum is ignored")
 
     def test_with_one_value_are_believed(self) -> None:
         seen = Pool().shows("a", *[text + text for text in BUSY]).seen()
@@ -153,7 +153,7 @@ class TestPagesOfOtherModels:
 
     def test_are_none_of_the_pool(self) -> None:
         seen = self.seen("someone-else")
-        assert held(seen, "a page is of another model than the pool serves")
+        assert held(seen, "a metrics page is of another model than the pool serves")
         assert seen.running == 3
         assert seen.requests_per_second == pytest.approx(5.0)
 
@@ -179,7 +179,7 @@ class TestOneScrape:
         assert seen.waiting == 0
         assert not seen.pods[0].waiting
         assert (seen.arrivals or 0.0) == pytest.approx(100.0)
-        assert any("a crowd in one scrape alone" in sentence for sentence in said(seen))
+        assert any("a crowd in a single scrape" in sentence for sentence in said(seen))
 
     def test_after_which_a_crowd_is_still_there_is_believed(self) -> None:
         texts = [
@@ -195,7 +195,7 @@ class TestOneScrape:
         leapt = [50_000.0 * (look >= at if stays else look == at) for look in range(LOOKS)]
         texts = [page(1000 + 50 * look + more) for look, more in enumerate(leapt)]
         seen = Pool().shows("a", *texts).shows("b", *BUSY).seen()
-        assert held(seen, "by more than a replica can answer")
+        assert held(seen, "grows faster than a replica can serve")
         assert seen.requests_per_second == pytest.approx(5.0)
 
     def test_of_a_fast_engine_is_one_of_many(self) -> None:
@@ -212,7 +212,7 @@ class TestLabelsThatChange:
         names = ("num_requests_running", "num_requests_waiting")
         texts = [self.changing(text, look, *names) for look, text in enumerate(BUSY)]
         seen = Pool().shows("a", *texts).shows("b", *BUSY).seen()
-        assert held(seen, "labels of an engine's series are others in every scrape")
+        assert held(seen, "labels of an engine's series change with every scrape")
         assert seen.running == 3
 
     def test_once_are_those_of_an_engine_that_started_anew(self) -> None:
@@ -223,7 +223,7 @@ class TestLabelsThatChange:
     def test_of_a_counter_are_no_pause(self) -> None:
         texts = [self.changing(text, look, "request_success_total") for look, text in enumerate(BUSY)]
         with_another = [f'{text}vllm:request_success_total{{finished_reason="abort"}} 0\n' for text in texts]
-        assert held(Pool().shows("a", *with_another).shows("b", *BUSY).seen(), "are others in every scrape")
+        assert held(Pool().shows("a", *with_another).shows("b", *BUSY).seen(), "change with every scrape")
 
     def test_are_remembered_as_far_as_one_large_page(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("weft.observe.direct.MOST_SAMPLES", 100)

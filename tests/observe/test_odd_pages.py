@@ -165,7 +165,7 @@ class TestBuckets:
         seen = await observed(SERIES, self.faster(FIRST), self.faster(SECOND))
         assert dict(seen.tpot) == pytest.approx(dict.fromkeys((50, 90, 95, 99), 0.004))
         assert [percent for kind, percent in seen.unresolved if kind == "tpot"] == [50, 90, 95, 99]
-        assert "TPOT percentiles below 10 ms are in the first bucket: the mean stands for them" in said(seen)
+        assert "TPOT percentiles below 10 ms are in the first bucket: the mean is used instead" in said(seen)
 
     async def test_of_which_there_is_only_the_infinite_one_give_the_mean(self) -> None:
         def bare(text: str) -> str:
@@ -236,7 +236,7 @@ class TestPercent:
     async def test_is_named_and_not_believed(self) -> None:
         seen = await observed(SERIES, *(times_as_much(text, 100.0, self.NAME) for text in (FIRST, SECOND)))
         assert (seen.kv_usage, seen.missing) == (None, ())
-        assert "KV use is above 1, which no ratio is: it is not used, and may be told in percent" in said(seen)
+        assert "KV use is above 1, where a ratio is expected: it is ignored (is it in percent?)" in said(seen)
 
     async def test_of_one_pod_is_believed_of_no_other_and_of_none_that_is_idle_by_now(self) -> None:
         busy, idle = ([times_as_much(text, times, self.NAME) for text in (FIRST, SECOND)] for times in (100.0, 0.0))
@@ -265,8 +265,8 @@ class TestOtherUnits:
         first, second = (times_as_much(text, 0.1, "vllm:num_requests") for text in (FIRST, SECOND))
         seen = await observed(SERIES, self.telling(first, 1000.0), self.telling(second, 1000.0))
         assert (seen.ttft_mean, seen.tpot_mean, seen.ttft, seen.tpot) == (None, None, (), ())
-        assert sum("contradicts how few requests are inside" in sentence for sentence in said(seen)) == 2
-        assert {caveat.figure for caveat in seen.caveats if "contradicts" in caveat.says} == {"ttft", "tpot"}
+        assert sum("is too high for so few requests in progress" in sentence for sentence in said(seen)) == 2
+        assert {caveat.figure for caveat in seen.caveats if "is too high for" in caveat.says} == {"ttft", "tpot"}
 
     async def test_of_one_pod_are_believed_of_no_other_of_the_pool(self) -> None:
         """One build tells one unit: a pod with enough inside, or one that was just started, contradicts nothing."""

@@ -192,7 +192,7 @@ async def test_what_sglang_showed_on_a_gpu_is_read_to_the_figures_of_its_page() 
     """SGLang 0.5.15 after 899 requests, as if they had come in half a minute; of its gauges one is NaN."""
     seen = await observed(series_for(EngineName.SGLang, "0.5.15"), *pages("sglang-0.5.15"))
     assert (seen.missing, seen.complete) == ((), True)
-    assert said(seen) == ("TTFT percentiles below 100 ms are in the first bucket: the mean stands for them",)
+    assert said(seen) == ("TTFT percentiles below 100 ms are in the first bucket: the mean is used instead",)
     assert seen.requests_per_second == pytest.approx(899 / 30)
     assert seen.input_tokens == pytest.approx(879_719 / 899)
     assert seen.computed_input_tokens == pytest.approx(879_717 / 899)
@@ -292,7 +292,7 @@ async def test_the_other_way_round_too() -> None:
 
 async def test_what_a_version_cannot_tell_is_said() -> None:
     seen = await observed(series_for(EngineName.TensorRTLLM, "1.2.1"), *pages("tensorrt-llm-1.2.1"))
-    assert "this version of the engine tells no running requests" in said(seen)
+    assert "this version of the engine does not report running requests" in said(seen)
 
 
 async def test_what_is_switched_off_is_said_with_its_switch() -> None:

@@ -60,7 +60,7 @@ def test_a_mig_device_has_its_share_of_the_gpu() -> None:
 @pytest.mark.parametrize(
     ("gpu", "words"),
     [
-        ("NVIDIA-H200-SHARED", "gpu 'NVIDIA-H200-SHARED' is shared by nobody knows how many: name the whole GPU"),
+        ("NVIDIA-H200-SHARED", "gpu 'NVIDIA-H200-SHARED' is shared by an unknown number of users: name the whole GPU"),
         ("NVIDIA-H200-MIG-3g.71gb", "gpu 'NVIDIA-H200-MIG-3g.71gb' is part of a GPU: one is a replica alone"),
     ],
 )

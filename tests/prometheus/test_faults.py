@@ -181,7 +181,7 @@ async def test_latencies_in_milliseconds_are_named_and_not_believed(pool: Watche
     await pool.look(TEN_MINUTES)
     assert pool.seen.ttft_mean is pool.seen.tpot_mean is None
     assert set(pool.counts) == {REPLICAS}
-    why = "contradicts how few requests are inside: it is not used, and may be told in another unit"
+    why = "is too high for so few requests in progress: it is ignored (is it in another unit?)"
     told = [f"TPOT {why}", f"TTFT {why}"]
     assert sorted(caveat.says for caveat in pool.seen.caveats) == told
     assert pool.world.condition("chat", "SLOMet") == ("Unknown", "MetricsMissing", "; ".join(told))

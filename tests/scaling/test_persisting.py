@@ -76,7 +76,7 @@ def test_who_knows_short_bursts_orders_less_for_the_next_one_and_says_so() -> No
     assert counts[0] >= BURST
     assert counts[1] <= 0.7 * BURST
     assert "60 requests/s offered" in told
-    assert "expected to last for a start, as far as earlier bursts did" in told
+    assert "expected to last as long as a start takes, judging by earlier bursts" in told
 
 
 def after_a_lull(burst: float) -> Pool:

@@ -23,7 +23,10 @@ def test_a_new_pool_starts_with_what_was_declared() -> None:
     answer = pool.step(None)
     assert answer.desired == 3
     assert answer.changed is not None
-    assert answer.changed.message == "0 -> 3 replicas: 5 requests/s declared, with 10% headroom, one replica serves 2"
+    assert (
+        answer.changed.message
+        == "0 -> 3 replicas: 5 requests/s declared, with 10% headroom, one replica serves 2 requests/s"
+    )
 
 
 @pytest.mark.parametrize(("headroom", "rate"), [(0.6, 1.9), (0.0, 2.5)])
@@ -283,7 +286,7 @@ def test_max_step_limits_each_minute_and_not_each_pass() -> None:
     pool.step(seen(100.0, 3))
     assert pool.current == 5
     answer = pool.configured(max_step=1).step(seen(100.0, 5), seconds=60.0)
-    assert answer.explanation.message == "maxStep 1 allows 1 replica a minute; demand asks for more than 6"
+    assert answer.explanation.message == "maxStep 1 allows 1 replica a minute; demand needs more than 6"
 
 
 def test_external_mode_leaves_the_count_to_its_owner_and_recommends() -> None:

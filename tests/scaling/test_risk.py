@@ -122,7 +122,7 @@ def test_an_event_says_why_more_is_risked_than_the_user_said() -> None:
     pool.capacity = 5.0
     answer = pool.step(seen(200.0, 20))
     assert answer.changed is not None
-    assert "(a risk of 50 %, as margins are dearer than usual)" in answer.changed.message
+    assert "(at a risk of 50 %, as a margin costs more than usual)" in answer.changed.message
 
 
 @pytest.mark.parametrize("load", [137.0, 200.0, 611.0])
@@ -133,7 +133,7 @@ def test_no_margin_is_told_as_0_and_not_as_what_rounding_leaves(load: float) -> 
     pool.capacity = 5.0
     answer = pool.step(seen(load, 20))
     assert answer.changed is not None
-    assert ", 0 more for how far forecasts were off (a risk of 50 %" in answer.changed.message
+    assert ", 0 more as a margin for forecast errors (at a risk of 50 %" in answer.changed.message
 
 
 def test_of_two_measurements_a_margin_goes_with_the_forecast_that_it_is_for() -> None:

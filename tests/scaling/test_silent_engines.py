@@ -45,7 +45,10 @@ def test_demand_at_the_front_adds_replicas_and_says_from_where(ready: int) -> No
     assert answer.changed is not None
     assert answer.changed.reason is Reason.ScaleUp
     assert answer.changed.message.startswith("2 -> 6 replicas: 9.5 requests/s offered (no")
-    assert "and the front alone tells what arrives), with 10% headroom; one replica serves 2" in answer.changed.message
+    assert (
+        "; only the front counts what arrives), with 10% headroom; one replica serves 2 requests/s"
+        in answer.changed.message
+    )
 
 
 def test_a_count_that_is_enough_is_held_with_the_reason() -> None:
@@ -54,7 +57,7 @@ def test_a_count_that_is_enough_is_held_with_the_reason() -> None:
     assert pool.current == 2
     assert pool.answer is not None
     assert pool.answer.explanation.reason is Reason.HoldMetricsMissing
-    told = "none of 2 ready replicas answered, and the front alone tells what arrives: holding 2 replicas"
+    told = "none of 2 ready replicas answered; only the front counts what arrives: holding 2 replicas"
     assert pool.answer.explanation.message == told
 
 

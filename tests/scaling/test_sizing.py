@@ -129,7 +129,7 @@ def test_an_event_names_forecast_horizon_and_margin_and_nothing_that_is_kept_doe
     pool.run(seen(5.0, 5), 600)
     answer = pool.step(seen(9.0, 5))
     assert answer.changed is not None
-    assert "foretold for the 120 s that a start takes (estimated), " in answer.changed.message
+    assert "forecast for the 120 s that a start takes (estimated), " in answer.changed.message
     assert not any(sign in answer.explanation.message for sign in (".", "forecast"))
 
 

@@ -140,9 +140,12 @@ GROUPED = Wish(QWEN_235B, pins=replace(TP8, decode_context_parallel=2))
         (pinned(replace(LATENT, engine=engine(None, "EAGLE3")), 8), "EAGLE3 drafts with KV heads of its own"),
         (pinned(replace(LATENT, supplies=(MI300X,)), 8), "NVIDIA GPUs only, not for those of amd"),
         (pinned(replace(LATENT, role=Role.Decode), 4), "all of a tensor group share, or none; allowed: 1, 8"),
-        (replace(GROUPED, role=Role.Decode), "NIXL hands over shared KV of latent attention only"),
+        (replace(GROUPED, role=Role.Decode), "NIXL transfers shared KV only with latent attention"),
         (pinned(replace(LATENT, role=Role.Decode, engine=engine("0.28.0")), 8), "allowed: 0.29.0 or later"),
-        (pinned(replace(LATENT, role=Role.Decode, kv=KVSpec(connector="Mooncake")), 8), "handed over by NIXL only"),
+        (
+            pinned(replace(LATENT, role=Role.Decode, kv=KVSpec(connector="Mooncake")), 8),
+            "only NIXL transfers shared KV",
+        ),
     ],
     ids=["old", "old-grouped", "fp8", "draft", "amd", "part-of-a-group", "grouped-half", "old-half", "mooncake"],
 )
@@ -168,7 +171,7 @@ PREFILL = Wish(DEEPSEEK, (GB200,), role=Role.Prefill, pins=ShapePins(tensor_para
         (replace(PREFILL, engine=engine(None, "EAGLE3")), "while EAGLE3 drafts"),
         (replace(PREFILL, supplies=(MI300X,)), "not for those of amd"),
         (replace(PREFILL, kv=KVSpec(offload_json='{"size": "64Gi"}')), "without kvCache.offload"),
-        (replace(PREFILL, kv=KVSpec(connector="Mooncake")), "by NIXL only"),
+        (replace(PREFILL, kv=KVSpec(connector="Mooncake")), "only NIXL transfers the KV of shared prompts"),
     ],
     ids=[
         "aggregated",

@@ -91,8 +91,8 @@ def deleted_again(body: Json, seconds: float) -> DeletedAgain:
     """The error that says why an object is not recreated at once. Who deletes it is unknown."""
     kind, meta = str(body["kind"]), body["metadata"]
     name = f"{kind} {meta['namespace']}/{meta['name']}"
-    told = f"{name} is deleted each time that Weft makes it: have whoever does so leave it alone"
-    why = f"{told}; Weft makes it again ever more seldom, once a minute in the end"
+    told = f"{name} is deleted each time that Weft creates it: find what deletes it and stop that"
+    why = f"{told}; Weft retries less and less often, at least once a minute"
     return DeletedAgain(Reason.PodDeleted if kind == "Pod" else Reason.ChildReverted, why, seconds)
 
 

@@ -25,8 +25,8 @@ def contested(action: ApplyObject, live: Json) -> Blocked:
     """
     body, meta = action.body, action.body["metadata"]
     name, who = f"{body['kind']} {meta['namespace']}/{meta['name']}", _by_whom(body, live)
-    told = f"{name} is changed back after each apply by {who}: have it leave the object alone"
-    return Blocked(Reason.ChildReverted, f"{told}; Weft puts it back ever more seldom, every five minutes in the end")
+    told = f"{name} is changed back by {who} after each apply: stop it from changing the object"
+    return Blocked(Reason.ChildReverted, f"{told}; Weft retries less and less often, at least every five minutes")
 
 
 def _by_whom(body: Json, live: Json) -> str:

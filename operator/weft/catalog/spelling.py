@@ -44,7 +44,7 @@ def device_as_written(accelerator: Accelerator, name: str) -> Accelerator:
     Raises `Invalid` for a shared GPU, as its label does not say among how many.
     """
     if name.strip().casefold().endswith(_SHARED):
-        why = f"gpu {name.strip()!r:.60} is shared by nobody knows how many: name the whole GPU, or a MIG device"
+        why = f"gpu {name.strip()!r:.60} is shared by an unknown number of users: name the whole GPU, or a MIG device"
         raise Invalid(Reason.SharedDevice, why)
     profile = _MIG.search(name)
     return accelerator if profile is None else accelerator.part(int(profile["gigabytes"]) * _GB)

@@ -34,7 +34,7 @@ def refuse_what_is_not_simulated(planned: PlannedResource) -> None:
     schedulers = {pool.spec.placement.scheduler for pool, _ in planned.pools if pool.spec is not None}
     for other in schedulers - {SchedulerName.Default}:
         instead = f"a simulation does not have: {_STOCK} says what Weft's own placing would do"
-        raise CommandFailure(f"{planned.title} is handed over to {other}, which {instead}")
+        raise CommandFailure(f"{planned.title} is placed by {other}, which {instead}")
     reasons = [why for _, decision in planned.pools if (why := _why_nothing_runs(decision)) is not None]
     if reasons:
         why = next((each for each in reasons if each.reason is not Reason.HoldNotPlanned), reasons[0])

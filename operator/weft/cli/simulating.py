@@ -99,7 +99,7 @@ def _refuse_without_requests(drafts: Sequence[_Draft], wishes: SimulationWishes)
     if not any(len(each.trace) for each in drafts):
         less = f" or a larger --scale than {wishes.scale:g}" if wishes.scale < 1.0 else ""
         raise CommandFailure(
-            f"nobody gets a request: give a trace{less} to one of {', '.join(each.title for each in drafts)}"
+            f"no resource gets a request: give a trace{less} to one of {', '.join(each.title for each in drafts)}"
         )
     if wishes.warm_up >= _end(drafts) and wishes.warm_up > 0.0:
         raise CommandFailure(f"--warm-up leaves nothing: the last request comes at {_end(drafts):g} s")

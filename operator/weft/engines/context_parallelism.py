@@ -95,10 +95,10 @@ def _decode_claims(asked: Sharing) -> Iterator[tuple[bool, str]]:
     yield asked.drafts in {"EAGLE3", "DraftModel"}, f"{asked.drafts} drafts with KV heads of its own; allowed: 1"
     yield shape.prefill_context_parallel > 1, "a replica shares either prompts or KV caches; allowed: 1"
     if asked.spec.role.is_half:
-        yield asked.spec.kv.connector != "NIXL", "shared KV is handed over by NIXL only; allowed: 1"
-        yield asked.is_before(HANDS_OVER_SHARED_KV), _too_old(version, "hands over no shared KV", HANDS_OVER_SHARED_KV)
-        yield not asked.architecture.is_latent, "NIXL hands over shared KV of latent attention only; allowed: 1"
-        yield among != tensor, f"NIXL hands over KV that all of a tensor group share, or none; allowed: 1, {tensor}"
+        yield asked.spec.kv.connector != "NIXL", "only NIXL transfers shared KV; allowed: 1"
+        yield asked.is_before(HANDS_OVER_SHARED_KV), _too_old(version, "transfers no shared KV", HANDS_OVER_SHARED_KV)
+        yield not asked.architecture.is_latent, "NIXL transfers shared KV only with latent attention; allowed: 1"
+        yield among != tensor, f"NIXL transfers KV that all of a tensor group share, or none; allowed: 1, {tensor}"
 
 
 def _prefill_claims(asked: Sharing) -> Iterator[tuple[bool, str]]:
@@ -114,7 +114,7 @@ def _prefill_claims(asked: Sharing) -> Iterator[tuple[bool, str]]:
     yield selects_too_early, _too_old(version, "shares no prompts of such a model", SHARES_PROMPTS_OF_SELECTORS)
     yield shape.data_parallel > 1, "data-parallel ranks share no prompts; allowed: 1"
     yield bool(asked.spec.model.adapters), "vLLM shares no prompts beside LoRA adapters; allowed: 1"
-    yield asked.spec.kv.connector != "NIXL", "KV of shared prompts is handed over by NIXL only; allowed: 1"
+    yield asked.spec.kv.connector != "NIXL", "only NIXL transfers the KV of shared prompts; allowed: 1"
     offloads = asked.spec.kv.offload_json is not None
     yield offloads, "prompts are shared by a half that only gives KV away, without kvCache.offload; allowed: 1"
     yield asked.drafts not in {"", "MTP"}, f"vLLM shares no prompts while {asked.drafts} drafts; allowed: 1"

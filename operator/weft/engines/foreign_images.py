@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _TRITON = "tritonserver"
 # What such an image is, and why no pool can be in it.
 _A_NIM = ("a NIM", "which keeps its own choice of backend and shape")
-_A_TRITON = ("Triton", "which stays ready after its engine has died, and tells neither requests inside nor KV use")
+_A_TRITON = ("Triton", "which stays ready after its engine has died, and reports no running requests and no KV use")
 
 
 def foreign_server(image: str) -> tuple[str, str] | None:

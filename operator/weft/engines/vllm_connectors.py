@@ -63,8 +63,8 @@ def _refuse_what_lacks(request: LaunchRequest) -> None:
     if kv.connector == "LMCache":
         raise Invalid(
             Reason.FeatureUnsupported,
-            f"kvTransfer.connector LMCache is not supported in a {role.value} pool: it hands KV over by the word of a "
-            "proxy of its own, which neither vllm-router nor llm-d's sidecar is; use NIXL, and kvCache.offload beside "
+            f"kvTransfer.connector LMCache is not supported in a {role.value} pool: it needs a proxy of "
+            "its own, which vllm-router and llm-d's sidecar are not; use NIXL, and kvCache.offload beside "
             "it where prefixes come again",
         )
     if kv.connector == "Mooncake":

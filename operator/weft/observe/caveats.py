@@ -29,17 +29,18 @@ _LATENCIES = {
     "inter_token": "tpot",
 }
 _ODD = {
-    FINISHED: "an engine's count of answers goes down and up again, as where several processes answer in turn, or by "
-    "more than a replica can answer: it is not used",
-    STUCK: "an engine has requests inside and nothing on its page moves: it hangs, or the page is an old one",
-    OLD: "nothing on an engine's page moves any more: it is an old one, and not used",
-    CHANGING: "the labels of an engine's series are others in every scrape: they are not added up",
-    GARBLED: "some of an engine's series are no numbers, or on its page twice: what is left is no sum",
-    STRANGER: "a page is of another model than the pool serves, as where another engine took the port: it is not used",
-    INSIDE: "an engine tells more requests inside than a replica can hold, or a crowd in one scrape alone: they are "
-    "not used",
-    INPUTS: "an engine's mean prompt length contradicts its buckets, or is none: it is not used",
-    OUTPUTS: "an engine's mean answer length contradicts its buckets, or is none: it is not used",
+    FINISHED: "an engine's counter of finished requests jumps back and forth (do several processes answer in turn?) or "
+    "grows faster than a replica can serve: it is ignored",
+    STUCK: "an engine has requests in progress but its metrics do not change: it hangs, or the page is a cached one",
+    OLD: "an engine's metrics no longer change: the page is out of date and ignored",
+    CHANGING: "the labels of an engine's series change with every scrape: they are not summed",
+    GARBLED: "some of an engine's series are not numbers or appear twice: their sum is ignored",
+    STRANGER: "a metrics page is of another model than the pool serves (does another engine use the port?): it is "
+    "ignored",
+    INSIDE: "an engine reports more requests in progress than a replica can hold, or a crowd in a single scrape: they "
+    "are ignored",
+    INPUTS: "an engine's mean prompt length is not a number or contradicts its buckets: it is ignored",
+    OUTPUTS: "an engine's mean answer length is not a number or contradicts its buckets: it is ignored",
 }
 _RATIOS = {"kv_usage": "KV use is", "hit_rate": "the hit rate of the prefix cache is"}
 
@@ -59,7 +60,7 @@ def unmixed(units: Iterable[str | None]) -> tuple[Caveat, ...]:
     """Why there are no TPOT percentiles if some replicas measure requests and others inter-token gaps."""
     if len(set(units) - {None}) < 2:  # noqa: PLR2004 - requests and gaps
         return ()
-    why = "some replicas tell times per output token by request and others by gap: there are no percentiles of all"
+    why = "some replicas report TPOT by request and others by token gap: there are no percentiles for the pool"
     return (Caveat(why, "tpot"),)
 
 
@@ -87,9 +88,9 @@ def _untold(windows: list[Window]) -> Iterator[Caveat]:
         for signal, names in (*window.series.scaling_needs, *window.series.also_expected):
             figure = _LATENCIES.get(signal, "")
             if not names:
-                yield Caveat(f"this version of the engine tells no {signal}", figure)
+                yield Caveat(f"this version of the engine does not report {signal}", figure)
             elif any(window.history.has(name) and not window.history.shows(name) for name in names[:1]):
-                yield Caveat(f"what the engine shows as {names[0]} is no number, or on its page twice", figure)
+                yield Caveat(f"{names[0]} on the engine's page is not a number or appears twice", figure)
             elif names[0] in lacking or _is_missed(window, names):
                 yield Caveat(f"the engine does not show {names[0]}{hint}", figure)
 
@@ -111,11 +112,11 @@ def contradicted(windows: Iterable[Window]) -> Iterator[Caveat]:
     """Caveats about impossible figures, which are not used, of all pages, also of pods that thus report no demand."""
     for figure in sorted(frozenset[str]().union(*(window.contradicted for window in windows))):
         if figure in _RATIOS:
-            yield Caveat(f"{_RATIOS[figure]} above 1, which no ratio is: it is not used, and may be told in percent")
+            yield Caveat(f"{_RATIOS[figure]} above 1, where a ratio is expected: it is ignored (is it in percent?)")
         elif figure in _ODD:
             yield Caveat(_ODD[figure])
         else:
-            why = "contradicts how few requests are inside: it is not used, and may be told in another unit"
+            why = "is too high for so few requests in progress: it is ignored (is it in another unit?)"
             yield Caveat(f"{figure.upper()} {why}", figure)
 
 
@@ -132,11 +133,11 @@ def _coarse(figure: str, buckets: Buckets) -> Iterator[Caveat]:
     if found is None:
         return
     if not found.finite:
-        told = f"{word} percentiles cannot be resolved without a finite bucket: the mean stands for them"
+        told = f"{word} percentiles cannot be resolved without a finite bucket: the mean is used instead"
         yield Caveat(told, figure, (0.0, math.inf))
         return
     if any(found.below(percent) for percent in PERCENTILES):
-        told = f"{word} percentiles below {seconds(found.first)} are in the first bucket: the mean stands for them"
+        told = f"{word} percentiles below {seconds(found.first)} are in the first bucket: the mean is used instead"
         yield Caveat(told, figure, (0.0, found.first))
     if any(found.above(percent) for percent in PERCENTILES):
         told = f"{word} percentiles above {seconds(found.last)} are beyond the buckets: they are at least that"

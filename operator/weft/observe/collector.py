@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     # A pool, its replicas and the routers or pickers that count its requests.
     _Asked = tuple[PoolRecord, tuple[EngineTarget, ...], tuple[Target, ...]]
 
-AT_A_GATEWAY = Caveat("the Gateway's endpoint picker tells nothing: requests count once an engine has taken them")
+AT_A_GATEWAY = Caveat(
+    "the Gateway's endpoint picker reports no metrics: requests are counted only once an engine has them"
+)
 
 
 log = logging.getLogger(__name__)

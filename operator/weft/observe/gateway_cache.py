@@ -47,7 +47,7 @@ class GatewayCache:
         """The first kind that is missing, forbidden or not read yet, with what to do about it; None without any."""
         for listing in self._lists:
             if listing.refused:
-                return Explanation(Reason.NotPermitted, f"Weft may not list {listing.name}: apply its roles anew")
+                return Explanation(Reason.NotPermitted, f"Weft may not list {listing.name}: apply its roles again")
             if listing.missing:
                 return Explanation(
                     Reason.GatewayAPIMissing,

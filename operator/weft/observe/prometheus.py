@@ -110,7 +110,7 @@ class PrometheusSource:
         """Note the newest time; raises `PrometheusAway` if it went back by over a window; replicas differ by less."""
         newest = max(times, default=self._newest)
         if newest < self._newest - self._window_seconds:
-            raise PrometheusAway("its samples end before those that it told earlier: its clock was set back")
+            raise PrometheusAway("its samples end before those that it gave earlier: its clock was set back")
         self._newest = max(newest, self._newest)
 
     def _server_time(self) -> float:
@@ -223,7 +223,7 @@ def _matrix(answer: Any) -> list[tuple[dict[str, str], tuple[Sample, ...]]]:  # 
     try:
         return [(_tags(each.get("metric") or {}), _samples(each.get("values") or ())) for each in answer]
     except (AttributeError, TypeError) as error:
-        raise PrometheusAway(f"its answer is no matrix: {error}") from error
+        raise PrometheusAway(f"its answer is not a matrix: {error}") from error
 
 
 def _tags(told: Mapping[str, Any]) -> dict[str, str]:

@@ -176,7 +176,7 @@ def _is_outside(node: FabricNode, domain: str) -> Explanation | None:
     """Refuse a node outside the one NVLink domain that the replicas are bound to, if there is one."""
     if not domain or (node.domain == domain and node.shares_memory):
         return None
-    why = "has nobody who forms ComputeDomains" if node.domain == domain else f"is not in NVLink domain {domain}"
+    why = "has no driver that forms ComputeDomains" if node.domain == domain else f"is not in NVLink domain {domain}"
     told = f"node {node.name} {why}, where the KV of its split goes over NVLink"
     return Explanation(Reason.OutsideNvlinkDomain, told)
 

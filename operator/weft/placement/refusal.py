@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from weft.domain.figures import agreeing
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.spec import DomainRule
 from weft.placement.freemap import are_spares
@@ -79,11 +80,15 @@ def _verdict(group: int, need: str, counted: _Counted) -> Explanation:
     beside = f" beside {_kept(len(room.spares))}" if room.spares else ""
     if counted.large_enough - room.spares_due < group:
         beside = f", of which spareNodesPerDomain keeps {room.spares_due} free" if room.spares_due else ""
-        return Explanation(Reason.DomainTooSmall, f"{need}; {room.name} has {counted.large_enough} such{beside}")
+        return Explanation(Reason.DomainTooSmall, f"{need}; {room.name} has {_such(counted.large_enough)}{beside}")
     return Explanation(
         Reason.DomainFragmented,
-        f"{need}; {room.name} has {counted.fitting} such and {_gpus(counted.free_gpus)} free in all{beside}",
+        f"{need}; {room.name} has {_such(counted.fitting)} and {_gpus(counted.free_gpus)} free in total{beside}",
     )
+
+
+def _such(nodes: int) -> str:
+    return f"{nodes} such {agreeing(nodes, 'node', 'nodes')}"
 
 
 def _most_common(room: Room) -> Explanation:

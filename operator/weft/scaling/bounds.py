@@ -64,13 +64,13 @@ def _bounds(spec: ScalingSpec, gpus: int, pods: int) -> Bounds:
 def _what_allows_no_more(spec: ScalingSpec, gpus: int, most: int) -> Explanation:
     """Explain which of the limits in `ScalingSpec.affordable` set the upper bound."""
     if most >= spec.max_replicas:
-        goes = "the pool goes to a shape of which as many serve more, where it may and there is one"
+        goes = "the pool changes to a shape whose replicas serve more, if one is allowed and has room"
         lasts = f"if that lasts and the SLO is missed, {goes}"
-        return Explanation(Reason.AtMaximum, f"demand asks for more than maxReplicas {spec.max_replicas}; {lasts}")
+        return Explanation(Reason.AtMaximum, f"demand needs more than maxReplicas {spec.max_replicas}; {lasts}")
     if spec.max_gpus is None or most < spec.max_gpus // gpus:
         told = f"a pool holds at most {MOST_REPLICAS} replicas and {MOST_NODES} nodes"
         return Explanation(Reason.AtMaximum, told)
-    return Explanation(Reason.BudgetExhausted, f"{_allowed(spec.max_gpus, gpus)}; demand asks for more")
+    return Explanation(Reason.BudgetExhausted, f"{_allowed(spec.max_gpus, gpus)}; demand needs more")
 
 
 def _allowed(max_gpus: int, gpus: int) -> str:

@@ -138,7 +138,7 @@ def want_for(sight: Sight, wished: Demand) -> Want:
         if reading is not None:
             told = f"{digits(reading.rate)} answered, {digits(reading.waiting)} waiting"
         said = f"{request_rate(wished.offered)} offered ({told}){_persisting(wished)}{_spare(request.spec)}"
-        return f"{said}{_foreseen(wished)}; one replica serves {digits(capacity)}"
+        return f"{said}{_foreseen(wished)}; one replica serves {request_rate(capacity)}"
 
     return Want(needed, may_shrink=reading is not None and reading.whole, basis=basis, kept=kept, serving=serving)
 
@@ -147,7 +147,7 @@ def _persisting(wished: Demand) -> str:
     """How much of the offered rate is expected to persist, in words; empty where that is all."""
     if wished.persisting > wished.offered * ALL_OF_IT:
         return ""
-    return f", {digits(wished.persisting)} expected to last for a start, as far as earlier bursts did"
+    return f", {digits(wished.persisting)} expected to last as long as a start takes, judging by earlier bursts"
 
 
 def _spare(spec: ScalingSpec) -> str:
@@ -161,12 +161,12 @@ def _foreseen(wished: Demand) -> str:
         return ""
     likely, risk, users = wished.ahead.quantile(0.5), wished.margin.risk, wished.margin.users
     basis = "measured" if wished.ahead.is_measured else "estimated"
-    told = f"{digits(likely)} foretold for the {seconds(wished.ahead.horizon_seconds)} that a start takes ({basis})"
-    margin = f"{digits(_beyond(likely, wished.foreseen))} more for how far forecasts were off"
+    told = f"{digits(likely)} forecast for the {seconds(wished.ahead.horizon_seconds)} that a start takes ({basis})"
+    margin = f"{digits(_beyond(likely, wished.foreseen))} more as a margin for forecast errors"
     if abs(risk - users) <= users * SAME_RISK:
         return f"; {told}, {margin}"
-    cost = "dearer" if risk > users else "cheaper"
-    return f"; {told}, {margin} (a risk of {digits(100.0 * risk)} %, as margins are {cost} than usual)"
+    cost = "more" if risk > users else "less"
+    return f"; {told}, {margin} (at a risk of {digits(100.0 * risk)} %, as a margin costs {cost} than usual)"
 
 
 def _beyond(likely: float, foreseen: float) -> float:
@@ -180,7 +180,7 @@ def declared_want(request: ScaleRequest) -> Want:
         return Want(request.spec.min_replicas, may_shrink=False, basis="the capacity of one replica is unknown")
     needed = request.spec.needed(request.declared_rate, request.capacity)
     said = f"{request_rate(request.declared_rate)} declared{_spare(request.spec)}"
-    return Want(needed, may_shrink=False, basis=f"{said}, one replica serves {digits(request.capacity)}")
+    return Want(needed, may_shrink=False, basis=f"{said}, one replica serves {request_rate(request.capacity)}")
 
 
 def demand(sight: Sight) -> Demand:

@@ -196,7 +196,7 @@ def _missing(sight: Sight, want: Want) -> Explanation:
 def _why_not_more(sight: Sight, bounds: Bounds) -> tuple[Explanation, float | None]:
     if sight.request.current >= bounds.most:
         return bounds.at_most, None
-    return _step_limited(sight, f"; demand asks for more than {sight.request.current}")
+    return _step_limited(sight, f"; demand needs more than {sight.request.current}")
 
 
 def _step_limited(sight: Sight, beside: str = "") -> tuple[Explanation, float]:
@@ -212,11 +212,11 @@ def _why_not_fewer(sight: Sight, want: Want, bounds: Bounds) -> tuple[Explanatio
         fewest = f"minReplicas {least}" if least == request.spec.min_replicas else f"the {least} that the budget leaves"
         return Explanation(Reason.AtMinimum, f"demand needs fewer than {fewest}"), None
     if not want.may_shrink:
-        return _missing(replace(sight, problem="some replicas or series do not report"), want), None
+        return _missing(replace(sight, problem="some replicas or metrics are missing"), want), None
     delay = request.spec.scale_down_delay_seconds
     unseen = sight.memory.since + delay - request.now
     if unseen > 0:
-        message = f"nothing shrinks before one window of {delay:g} s was seen without a gap"
+        message = f"no scale-down until metrics were seen for {delay:g} s without a gap"
         return Explanation(Reason.HoldAfterStart, message), unseen
     needed = [at for at, kept in sight.memory.kept if kept >= request.current]
     if want.serving >= request.current:

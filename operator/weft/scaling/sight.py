@@ -214,7 +214,7 @@ def _without_engines(request: ScaleRequest, problem: str, memory: ScaleMemory) -
     """A pool's sight without engine metrics; one that has no count yet starts as declared, whatever a front counts."""
     if not front_tells(request.observation) or request.current == 0:
         return Sight(request, None, problem, memory)
-    told = f"{problem}, and the front alone tells what arrives"
+    told = f"{problem}; only the front counts what arrives"
     return Sight(request, None, told, memory, counted_at_front(request.observation))
 
 
