@@ -33,7 +33,7 @@ ELSEWHERE = {**split("b"), "metadata": {"name": "b", "namespace": "prod"}}
         (b"", "the input is empty"),
         (b"a: [b", "is neither YAML nor JSON: line "),
         (b"when: !!int soon", "is neither YAML nor JSON"),
-        (b"kind: [InferencePool]\napiVersion: weft.dev/v1alpha1\n", "only weft.dev/v1alpha1 ['InferencePool']"),
+        (b"kind: [InferencePool]\napiVersion: weft.dev/v1alpha1\n", "weft.dev/v1alpha1 has no such kind"),
         (b"kind: List\nitems: [3]\n", "items in document 1 of"),
         (NUMBERED, "metadata.name and metadata.namespace of InferencePool 5 must be quoted strings"),
         (b"\x80\x81\x82", "is not text"),
@@ -99,7 +99,7 @@ def test_wrong_input_ends_with_2_and_one_sentence(tmp_path: Path, content: bytes
     [
         (("plan",), "give --file with resources, or --model with what is asked of it"),
         (("plan", "-f", "missing.yaml"), "cannot read missing.yaml: No such file or directory"),
-        (("plan", "-f", "/"), "Is a directory"),
+        (("plan", "-f", "/"), "cannot read /: Is a directory; name the files in it"),
         (("plan", "-f", "/dev/zero"), "larger than 256 MiB"),
         (("plan", "-f", "a\0b"), "cannot read"),
         (("plan", "-f", "-", "--fabric", "-"), "standard input can be read once"),

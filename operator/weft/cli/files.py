@@ -76,6 +76,8 @@ def _read(path: str) -> str:
         return text
     except UnicodeDecodeError as error:
         raise CommandFailure(f"{shown(path)} is not text: give YAML or JSON in UTF-8") from error
+    except IsADirectoryError as error:
+        raise CommandFailure(f"cannot read {shown(path)}: {error.strerror}; name the files in it") from error
     except (OSError, ValueError) as error:  # ValueError: a path with a NUL in it
         raise CommandFailure(f"cannot read {shown(path)}: {getattr(error, 'strerror', None) or error}") from error
 

@@ -9,10 +9,12 @@ from typing import Any
 from weft.api import refused_name
 from weft.cli.failure import CommandFailure
 from weft.cli.reference import refused_namespace
+from weft.cli.usage import perhaps
 from weft.domain.labels import API_VERSION
 from weft.domain.snapshot import ResourceKey
 from weft.domain.workload import Role
 
+_KINDS = ("InferencePool", "PDSplit")
 _HALVES = (Role.Prefill, Role.Decode)
 
 
@@ -25,7 +27,12 @@ def the_resources(documents: list[dict[str, Any]], default_namespace: str) -> li
 
 
 def resources_of_ours(documents: list[dict[str, Any]], default_namespace: str) -> list[dict[str, Any]]:
-    """Return our resources, each with an identity; other objects are ignored. Raises `CommandFailure` without any."""
+    """Return our resources, each with an identity; other objects are ignored. Raises `CommandFailure` without any.
+
+    The same is raised for a kind or a version of our group that there is not: it would be left out in silence.
+    """
+    for body in documents:
+        _refuse_what_is_nearly_ours(body)
     found = [_with_identity(body, default_namespace) for body in documents if _is_ours(body)]
     if not found:
         raise CommandFailure(f"there is no InferencePool and no PDSplit of {API_VERSION} to plan{_but(documents)}")
@@ -69,7 +76,21 @@ def _refuse_one_name_for_two(names: list[tuple[str, str, str]]) -> None:
 
 
 def _is_ours(body: dict[str, Any]) -> bool:
-    return body.get("apiVersion") == API_VERSION and body.get("kind") in ("InferencePool", "PDSplit")
+    return body.get("apiVersion") == API_VERSION and body.get("kind") in _KINDS
+
+
+def _refuse_what_is_nearly_ours(body: dict[str, Any]) -> None:
+    version, kind = str(body.get("apiVersion") or ""), str(body.get("kind") or "")
+    if version.partition("/")[0] != API_VERSION.partition("/")[0] or _is_ours(body):
+        return
+    metadata = body.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    of = f"{kind or 'an object without a kind'} {name or ''}".strip()
+    if kind in _KINDS:
+        raise CommandFailure(f"{of}: there is no apiVersion {version!r:.60}: write {API_VERSION}")
+    near = next((each for each in _KINDS if each.lower() == kind.lower()), None)
+    meant = f", perhaps {near}" if near else perhaps(kind, list(_KINDS))
+    raise CommandFailure(f"{of}: {version} has no such kind{meant}: it has {' and '.join(_KINDS)}")
 
 
 def _but(documents: list[dict[str, Any]]) -> str:
