@@ -211,9 +211,11 @@ def test_partitions_under_a_resource_of_their_own_are_not_taken_for_whole_device
     assert (Reason.SharedDevice, True) == (fabric.notes[0].reason, "64 amd.com/cpx_nps4" in fabric.notes[0].message)
 
 
-def test_gaudi_has_no_discovery_label_so_ours_is_named() -> None:
-    fabric = fabric_of([node("g", {}, 8, "habana.ai/gaudi")])
-    assert "kubectl label node g weft.dev/accelerator=" in fabric.notes[0].message
+def test_gaudi_is_known_by_our_label_alone_and_nobody_is_asked_to_add_it() -> None:
+    """No device discovery names it, and no engine runs there, labelled or not."""
+    assert "Gaudi3" == only_node(node("g", {"weft.dev/accelerator": "Gaudi3"}, 8, "habana.ai/gaudi")).accelerator
+    (note,) = fabric_of([node("g", {}, 8, "habana.ai/gaudi")]).notes
+    assert "has no engine: it is not used" in note.message
 
 
 def test_an_unknown_product_is_named_and_not_used() -> None:

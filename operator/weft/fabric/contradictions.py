@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 from weft.domain.figures import counted
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.units import MIB
-from weft.fabric.devices import INSTANCE_LABELS, PRODUCT_LABELS, accelerator_of_driver
+from weft.fabric.devices import PRODUCT_LABELS, accelerator_of_driver
 from weft.fabric.members import REMEMBERED, AcceleratorNode, member_of
 from weft.fabric.membership import CLIQUE, NO_FABRIC, RACK_LABELS, TOPOGRAPH, clique_of, topograph_domain
 from weft.fabric.network import NETWORKS
 from weft.fabric.parts import MEMORY_MIB, labelled_memory_bytes
 from weft.fabric.reach import is_cut, reach_of, whole_gpus
+from weft.fabric.unused import INSTANCE_LABELS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -17,6 +17,7 @@ from weft.fabric.parts import (
     whole_product,
 )
 from weft.fabric.reported import NOTHING
+from weft.fabric.unused import INSTANCE_LABELS, announced, for_machines, no_engine_for, of_others, unknown_product
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,16 +37,12 @@ PRODUCT_LABELS = (
     "beta.amd.com/gpu.product-name",
     "cloud.google.com/gke-accelerator",
 )
-INSTANCE_LABELS = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
 # The label that device discovery writes, by the resource's vendor prefix; other vendors have only our own label.
 DISCOVERED_AS = {"nvidia.com": "nvidia.com/gpu.product", "amd.com": "amd.com/gpu.product-name"}
 
 AMD_PRODUCTS = ("amd.com/gpu.product-name", "beta.amd.com/gpu.product-name")
-# Accelerators that no engine of the catalog supports; extended resources that match nothing are NICs and the like.
-OF_OTHERS = re.compile(
-    r"google\.com/tpu|aws\.amazon\.com/neuron(core|device)?|huawei\.com/Ascend\w+|qualcomm\.com/qaic"
-)
 PARTS_OF_ITS_OWN = re.compile(r"nvidia\.com/mig-.+|amd\.com/[sdtqc]px_nps\d+")  # as the `mixed` strategies name them
+MEMORY_OF_GPUS = frozenset({"aliyun.com/gpu-mem", "tencent.com/vcuda-memory"})  # GPUs that are offered by their memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,17 +76,13 @@ def read_devices(
         return _without_a_product(node, labels, catalog, reported)
     accelerator = accelerator_of_driver(whole_product(product), catalog)  # an edited file may have the driver's blanks
     if accelerator is None:
-        return Explanation(
-            Reason.AcceleratorUnknown,
-            f"node {node.name} has {product!r}, which the catalog does not know: it is not used; if it is one that the "
-            f"catalog has, run: kubectl label node {node.name} {PRODUCT_LABELS[0]}=NAME",
-        )
+        return unknown_product(node.name, labels, product, OWN_PRODUCT)
     there = _there(node)
     resource = _resource_offered(accelerator, there)
     if resource is None and (claimable := _claimable(node, labels, reported, catalog)) is not None:
         return claimable
     resource = resource or _resource_offered(accelerator, offered)
-    elsewhere = _parts_under_names_of_their_own(node, there)
+    elsewhere = _under_names_of_their_own(node, there)
     if resource is None:
         return elsewhere or Explanation(
             Reason.DevicePluginMissing,
@@ -119,8 +112,10 @@ def _without_a_product(
     return (
         _unnamed(node, there, catalog)
         or _claimable(node, labels, reported, catalog)
+        or _under_names_of_their_own(node, there)
         or _unnamed(node, dict(node.capacity), catalog)
-        or _of_others(node, there)
+        or of_others(node.name, there)
+        or announced(node.name, labels, catalog)
     )
 
 
@@ -180,15 +175,15 @@ def _claimable(node: NodeRecord, labels: Labels, reported: Reported, catalog: Ca
     return Devices(accelerator, resource, memory or accelerator.memory_bytes, shared=False, claimable=reported.gpus)
 
 
-def _parts_under_names_of_their_own(node: NodeRecord, offered: Mapping[str, int]) -> Explanation | None:
-    """Note MIG devices and AMD partitions that the `mixed` strategies name; None without any."""
-    named = [f"{count} {name}" for name, count in sorted(offered.items()) if PARTS_OF_ITS_OWN.fullmatch(name)]
-    if not named:
-        return None
+def _under_names_of_their_own(node: NodeRecord, offered: Mapping[str, int]) -> Explanation | None:
+    """Note MIG devices and AMD partitions that the `mixed` strategies name, GPUs by the GiB, and those of machines."""
+    parts = {name for name in offered if name in MEMORY_OF_GPUS or PARTS_OF_ITS_OWN.fullmatch(name)}
+    if not parts:
+        return for_machines(node.name, offered)
     return Explanation(
         Reason.SharedDevice,
-        f"node {node.name} offers {' and '.join(named)}, which Weft does not ask for: only whole GPUs, or parts under "
-        "the name of whole ones",
+        f"node {node.name} offers {' and '.join(f'{offered[name]} {name}' for name in sorted(parts))}, which Weft does "
+        "not ask for: only whole GPUs, or parts under the name of whole ones",
     )
 
 
@@ -201,20 +196,13 @@ def _unnamed(node: NodeRecord, offered: Mapping[str, int], catalog: Catalog) -> 
     if kinds:
         why = f"of several kinds ({', '.join(kinds)}), of which a pod gets any: it is not used"
         return Explanation(Reason.AcceleratorUnknown, f"node {node.name} offers {offered[resource]} {resource} {why}")
+    if not _has_an_engine(resource, catalog):
+        return no_engine_for(node.name, f"{offered[resource]} {resource}")
     return Explanation(
         Reason.AcceleratorUnknown,
         f"node {node.name} offers {offered[resource]} {resource} but no label names the product: it is not used; "
         f"install feature discovery or run: kubectl label node {node.name} {label_of_product(resource)}=PRODUCT",
     )
-
-
-def _of_others(node: NodeRecord, offered: Mapping[str, int]) -> Explanation | None:
-    """Note accelerators for which Weft has no engine, so that users learn why the fabric lacks them."""
-    named = [f"{count} {name}" for name, count in sorted(offered.items()) if OF_OTHERS.fullmatch(name)]
-    if not named:
-        return None
-    why = "for which Weft has no engine: it is not used"
-    return Explanation(Reason.AcceleratorUnknown, f"node {node.name} offers {' and '.join(named)}, {why}")
 
 
 def is_accelerator(resource: str, catalog: Catalog) -> bool:
@@ -226,6 +214,13 @@ def _is_known(resource: str, catalog: Catalog) -> bool:
     """Whether a resource is an accelerator's in the catalog, for whole devices or shared ones."""
     whole = resource.removesuffix(SHARED_RESOURCE_SUFFIX)
     return any(whole == accelerator.resource for accelerator in catalog.accelerators)
+
+
+def _has_an_engine(resource: str, catalog: Catalog) -> bool:
+    """Whether an engine of the catalog runs on any accelerator that is offered under this name."""
+    served = {generation for facts in catalog.performance.values() for generation in facts.serves}
+    whole = resource.removesuffix(SHARED_RESOURCE_SUFFIX)
+    return any(whole == each.resource and each.generation in served for each in catalog.accelerators)
 
 
 def label_of_product(resource: str) -> str:
