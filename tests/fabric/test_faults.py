@@ -164,6 +164,31 @@ def test_a_condition_that_tells_of_a_fault_keeps_new_replicas_away(kind: str, st
     assert (None, None) == verdict(with_condition(kind, "Unknown"))
 
 
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "GpuInforomWatch",
+        "UnhealthyNvidiaDevicePlugin",
+        "KubeletUnhealthy",
+        "GpuRowRemap",
+        "RdmaLink",
+        "DrainInProgress",
+    ],
+    ids=["NVSentinel", "AKS", "node problem detector", "Oracle's GPUs", "Oracle's network", "Kubernetes"],
+)
+def test_each_of_these_is_known_as_a_fault(kind: str) -> None:
+    told = only_node(with_condition(kind, "True")).unusable
+    assert f"node b has the condition {kind}=True" == (told.message if told else "")
+
+
+@pytest.mark.parametrize(
+    "kind", ["GPUClockThrottling", "UnhealthyNvidiaDCGMServices", "NodeHasPcieErrors", "MaintenancePlanned"]
+)
+def test_gpus_that_serve_on_are_used(kind: str) -> None:
+    """Slow ones, those that nobody monitors, those whose errors were corrected, and those of a node with a plan."""
+    assert (None, None) == verdict(with_condition(kind, "True"))
+
+
 def with_condition(kind: str, status: str) -> NodeRecord:
     body = {
         "metadata": {"name": "b", "labels": {"nvidia.com/gpu.product": "NVIDIA-H200"}},
@@ -190,8 +215,10 @@ def test_a_node_that_lost_a_gpu_says_so_and_keeps_serving_with_the_others() -> N
     assert Reason.GPUUnhealthy == found.impaired.reason
 
 
-def test_an_xid_taint_empties_the_node() -> None:
-    tainted = replace(board("b"), taints=(taint("nvidia.com/gpu-xid-error", "true"),))
+@pytest.mark.parametrize("key", ["nvidia.com/gpu-xid-error", "amd-gpu-unhealthy"])
+def test_a_taint_of_a_broken_gpu_empties_the_node(key: str) -> None:
+    """Of NVSentinel, and of AMD's GPU operator, which drains the node as its next step."""
+    tainted = replace(board("b"), taints=(taint(key, "true"),))
     assert (Reason.GPUUnhealthy, Reason.GPUUnhealthy) == verdict(tainted)
 
 

@@ -20,15 +20,23 @@ if TYPE_CHECKING:
     from weft.fabric.parts import Labels
     from weft.fabric.reported import Reported
 
-# Node conditions that report a broken GPU or node, with the status that means so: of NVSentinel, EKS' node monitoring
-# agent ("Detect node health issues", which has it replaced after 10 to 30 minutes), and of AKS' node problem detector
-# and the upstream one ("permanent problems"). They keep new replicas away; a tool that finds one fatal cordons or
-# taints the node. A scheduled event of an Azure VM may be a freeze of seconds, or the end of the VM.
+# Node conditions that report a broken GPU or node, with the status that means so: of NVSentinel (INTEGRATIONS.md), EKS'
+# node monitoring agent ("Detect node health issues", which has it replaced after 10 to 30 minutes), AKS' node problem
+# detector, Oracle's (oci-hpc-oke) and the upstream one with its health checker ("permanent problems"), and Kubernetes'
+# own of a node's life (1.37). They keep new replicas away; a tool that finds one fatal cordons or taints the node. A
+# scheduled event of an Azure VM may be a freeze of seconds, or the end of the VM. Not here, as the GPUs serve on: GPUs
+# that are throttled, monitors that are down, PCIe errors that were corrected, maintenance that is only planned.
 FAULT_CONDITIONS = {
     "GpuMemWatch": "True",
     "GpuThermalWatch": "True",
     "GpuPcieWatch": "True",
     "GpuNvlinkWatch": "True",
+    "GpuPowerWatch": "True",
+    "GpuInforomWatch": "True",
+    "GpuSmWatch": "True",
+    "GpuMcuWatch": "True",
+    "GpuPmuWatch": "True",
+    "GpuDriverWatch": "True",
     "SysLogsXIDError": "True",
     "SysLogsSXIDError": "True",
     "SysLogsGPUFallenOff": "True",
@@ -39,6 +47,8 @@ FAULT_CONDITIONS = {
     "GPUMissing": "True",
     "NVLinkStatusInactive": "True",
     "XIDErrors": "True",
+    "XIDError": "True",
+    "UnhealthyNvidiaDevicePlugin": "True",
     "IBLinkFlapping": "True",
     "NetworkingReady": "False",
     "StorageReady": "False",
@@ -50,8 +60,28 @@ FAULT_CONDITIONS = {
     "VMEventScheduled": "True",
     "KernelDeadlock": "True",
     "ReadonlyFilesystem": "True",
+    "KubeletUnhealthy": "True",
+    "ContainerRuntimeUnhealthy": "True",
+    "XfsShutdown": "True",
+    "CperHardwareErrorFatal": "True",
+    "GpuEcc": "True",
+    "GpuRowRemap": "True",
+    "GpuBus": "True",
+    "GpuCount": "True",
+    "GpuPcie": "True",
+    "GpuFabricMgr": "True",
+    "GpuBadPages": "True",
+    "RdmaLink": "True",
+    "RdmaLinkFlapping": "True",
+    "RdmaWpaAuth": "True",
+    "DrainInProgress": "True",
+    "Drained": "True",
+    "MaintenanceInProgress": "True",
+    "GracefulNodeShutdownInProgress": "True",
 }
+# Taints of broken GPUs: NVSentinel's, where its rules set one, and of AMD's GPU operator, which drains the node next.
 XID_TAINT = "nvidia.com/gpu-xid-error"
+FAULT_TAINTS = (XID_TAINT, "amd-gpu-unhealthy")
 NVSENTINEL_STATE = "dgxc.nvidia.com/nvsentinel-state"
 # In this state a repaired node waits for a healthy report; in every other state replicas have to leave it.
 REPAIRED = "remediation-succeeded"
@@ -167,11 +197,12 @@ def it_is_quarantined(each: Evidence) -> Explanation | None:
     return Explanation(Reason.GPUUnhealthy, f"NVSentinel has node {each.node.name} in the state {state}")
 
 
-def an_xid_taints_it(each: Evidence) -> Explanation | None:
-    """Holds where a taint says that the driver logged a fatal XID error."""
-    if XID_TAINT not in each.taints:
+def a_taint_tells_of_a_fault(each: Evidence) -> Explanation | None:
+    """Holds where a tool that found a fatal fault of a GPU has tainted the node."""
+    key = next((key for key in FAULT_TAINTS if key in each.taints), None)
+    if key is None:
         return None
-    return Explanation(Reason.GPUUnhealthy, f"node {each.node.name} has the taint {XID_TAINT}")
+    return Explanation(Reason.GPUUnhealthy, f"node {each.node.name} has the taint {key}")
 
 
 def its_driver_lost_devices(each: Evidence) -> Explanation | None:
@@ -270,7 +301,7 @@ _LEAVING = (
     it_is_being_deleted,
     somebody_takes_it_back,
     it_is_quarantined,
-    an_xid_taints_it,
+    a_taint_tells_of_a_fault,
     its_driver_lost_devices,
     it_fell_out_of_its_compute_domain,
     it_is_cordoned,  # last, as the least specific: tools that find a fault cordon the node too
