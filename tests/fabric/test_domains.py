@@ -183,3 +183,35 @@ def test_racks_that_a_label_tells_apart_stay_two_while_their_trays_start(ready: 
         for index in range(18)
     ]
     assert {"c.1/x", "c.1/y"} == set(domains(fabric_of(*racks)))
+
+
+def test_trays_of_which_no_label_says_where_nvlink_leads_are_told_of() -> None:
+    """Else nobody knows why a group of eight has no place on nine trays of four."""
+    (note,) = fabric_of(*(tray(f"t-{index}", None) for index in range(9)), board("b-1"), board("b-2")).notes
+    assert Reason.NvlinkDomainUnknown is note.reason
+    assert "9 nodes of GB200 (t-0, t-1, t-2, t-3, ...) name no NVLink domain" in note.message
+
+
+def test_a_clique_that_names_no_fabric_says_no_more_than_none() -> None:
+    zeros = "00000000-0000-0000-0000-000000000000.0"
+    assert [Reason.NvlinkDomainUnknown] == [note.reason for note in fabric_of(tray("a", zeros), tray("b", None)).notes]
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        (),
+        (tray("b", "uuid.1"),),
+        (tray("b", None, {ZONE: "z"}),),
+        (node("b", {"nvidia.com/gpu.product": "NVIDIA-GB300"}, 4),),
+    ],
+    ids=["alone", "beside a rack", "in another zone", "of another kind"],
+)
+def test_a_tray_that_no_other_could_join_is_not(others: tuple[NodeRecord, ...]) -> None:
+    assert () == fabric_of(tray("a", None), *others).notes
+
+
+def test_a_tray_that_lacks_the_clique_of_its_rack_is_told_of_once() -> None:
+    labels = {TOPOGRAPH: "rack"}
+    found = fabric_of(tray("a", "uuid.1", labels), tray("b", None, labels), tray("c", None, labels))
+    assert [Reason.LabelsContradict] == [note.reason for note in found.notes]

@@ -115,6 +115,22 @@ def test_a_gpu_that_is_shared_by_nobody_knows_how_many_counts_for_half() -> None
     assert (True, 143771 * MIB // 2) == (only.shared, only.memory_bytes)
 
 
+@pytest.mark.parametrize("label", ["nvidia.com/gpu.count", "karpenter.k8s.aws/instance-gpu-count"])
+def test_gpus_that_a_label_counts_and_nobody_offers_are_told_of(label: str) -> None:
+    """One that failed before the device plugin started is missing in `capacity` too."""
+    found = fabric_of(board("b", gpus=7, labels={label: "8"}))
+    assert (7, None) == (found.nodes()["b"].total, found.nodes()["b"].unusable)
+    assert f"node b offers 7 nvidia.com/gpu and has {label}=8: what it offers counts" in told(found)
+    assert "" == told(fabric_of(board("b", labels={label: "8"})))
+
+
+def test_gpus_that_are_counted_and_offered_as_parts_are_none_that_lack() -> None:
+    """With the strategy `mixed` the label counts GPUs that are cut, too; the node says that it offers parts."""
+    devices = (("nvidia.com/gpu", 7), ("nvidia.com/mig-1g.18gb", 7))
+    mixed = replace(board("b", labels={"nvidia.com/gpu.count": "8"}), capacity=devices, allocatable=devices)
+    assert "" == told(fabric_of(mixed))
+
+
 @pytest.mark.parametrize("product", ["NVIDIA H100 80GB HBM3", "nvidia-h100-80gb-hbm3-shared"])
 def test_a_product_as_a_driver_or_a_person_spells_it_is_known(product: str) -> None:
     assert "H100" == fabric_of(node("b", {PRODUCT: product}, 8)).nodes()["b"].accelerator

@@ -82,6 +82,7 @@ class Reason(StrEnum):
     AcceleratorUnknown = "AcceleratorUnknown"
     LabelsContradict = "LabelsContradict"
     DevicePluginMissing = "DevicePluginMissing"
+    NvlinkDomainUnknown = "NvlinkDomainUnknown"
     # replicas
     SlotTaken = "SlotTaken"
     SchedulingTimedOut = "SchedulingTimedOut"

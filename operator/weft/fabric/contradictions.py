@@ -11,9 +11,9 @@ from weft.domain.reasons import Explanation, Reason
 from weft.domain.units import MIB
 from weft.fabric.devices import PRODUCT_LABELS, accelerator_of_driver
 from weft.fabric.members import REMEMBERED, AcceleratorNode, member_of
-from weft.fabric.membership import CLIQUE, NO_FABRIC, RACK_LABELS, TOPOGRAPH, clique_of, topograph_domain
+from weft.fabric.membership import CLIQUE, NO_FABRIC, NODE, RACK_LABELS, TOPOGRAPH, clique_of, topograph_domain
 from weft.fabric.network import NETWORKS
-from weft.fabric.parts import MEMORY_MIB, labelled_memory_bytes
+from weft.fabric.parts import MEMORY_MIB, counted_gpus, labelled_memory_bytes
 from weft.fabric.reach import is_cut, reach_of, whole_gpus
 from weft.fabric.unused import INSTANCE_LABELS
 
@@ -75,13 +75,32 @@ def beside_a_clique(apart: Apart) -> Explanation:
     )
 
 
+def without_a_rack(members: Iterable[AcceleratorNode], apart: Iterable[Apart]) -> Iterator[Explanation]:
+    """Note several nodes of one kind whose NVLink leaves the node, and of which no label says where it leads."""
+    told = {member.node.name for each in apart for member in each.members}
+    alone: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for member in members:
+        kind = member.devices.accelerator
+        joins = kind.domain_gpus > kind.gpus_per_node and kind.vendor != "cpu"  # no stand-in has links
+        if joins and member.membership[0] == NODE and member.node.name not in told:
+            alone[member.kind].append(member.node.name)
+    for (_, accelerator), names in sorted(alone.items()):
+        if len(names) > 1:
+            yield Explanation(
+                Reason.NvlinkDomainUnknown,
+                f"{counted(len(names), 'node')} of {accelerator} ({listed(names)}) name no NVLink domain, so that each "
+                f"is one by itself and no group spans them: {CLIQUE} is missing or names no fabric; is the fabric up, "
+                "and does feature discovery or topograph run?",
+            )
+
+
 @functools.lru_cache(maxsize=REMEMBERED)
 def of_a_node(node: NodeRecord, reported: Reported, catalog: Catalog) -> tuple[Explanation, ...]:
     """Note where labels, the device plugin, DRA and ComputeDomains disagree about one accelerator node."""
     member = member_of(node, reported, catalog)
     if not isinstance(member, AcceleratorNode):
         return ()
-    return tuple(told for check in (_products, _memory, _driver, _cliques) for told in check(member, catalog))
+    return tuple(told for check in (_products, _memory, _count, _driver, _cliques) for told in check(member, catalog))
 
 
 def _products(member: AcceleratorNode, catalog: Catalog) -> Iterator[Explanation]:
@@ -116,6 +135,22 @@ def _memory(member: AcceleratorNode, _: Catalog) -> Iterator[Explanation]:
     elif abs(devices.memory_bytes - known) > MEMORY_OFF * known:
         why = f"{says}, where {name} has {known // MIB}: the label is believed"
         yield Explanation(Reason.LabelsContradict, why)
+
+
+def _count(member: AcceleratorNode, _: Catalog) -> Iterator[Explanation]:
+    """Note a node that offers fewer GPUs than a label counts: its device plugin started without the others.
+
+    Where the others are offered under a name of their own, the node tells of that.
+    """
+    devices, (label, counted_by_label) = member.devices, counted_gpus(member.labels)
+    offered = dict(member.node.capacity).get(devices.resource, 0)
+    if devices.shared or devices.claimable or devices.elsewhere or not 0 < offered < counted_by_label:
+        return
+    yield Explanation(
+        Reason.LabelsContradict,
+        f"node {member.node.name} offers {offered} {devices.resource} and has {label}={counted_by_label}: what it "
+        "offers counts; were the others broken or hidden when its device plugin started?",
+    )
 
 
 def _driver(member: AcceleratorNode, catalog: Catalog) -> Iterator[Explanation]:

@@ -19,6 +19,7 @@ from weft.fabric.contradictions import (
     several_of_one_name,
     topologies_at_odds,
     within_a_domain,
+    without_a_rack,
 )
 from weft.fabric.members import AcceleratorNode, member_of
 from weft.fabric.membership import NODE
@@ -111,7 +112,12 @@ def _layout(question: _Question) -> FabricLayout:
         for name, together in _coherent_parts(value, group):
             unique = _unlike(parts, name, source)
             parts[unique] = _part(unique, together, around)
-    notes += [*map(beside_a_clique, apart), *one_name_twice(members), *topologies_at_odds(reports.topologies)]
+    notes += [
+        *map(beside_a_clique, apart),
+        *without_a_rack(settled, apart),
+        *one_name_twice(members),
+        *topologies_at_odds(reports.topologies),
+    ]
     ordered = tuple(parts[name] for name in sorted(parts))
     home = {seat.member.node.name: part.name for part in ordered for seat in part.seats}
     places = {seat.member.node.name: place for place, part in enumerate(ordered) for seat in part.seats}

@@ -124,11 +124,15 @@ def _devices_per_gpu(offer: Offer) -> int:
 
     Where no label counts the GPUs, a node that offers more than any machine has is taken to have the usual number.
     """
-    counts = [_number(offer.labels.get(label)) for label in COUNTED]
-    if offer.count > MOST_GPUS:
-        counts.append(offer.accelerator.gpus_per_node)
-    counted = next(filter(None, counts), offer.count)
-    return max(1, offer.count // max(1, counted))
+    usual = offer.accelerator.gpus_per_node if offer.count > MOST_GPUS else 0
+    _, counted = counted_gpus(offer.labels)
+    return max(1, offer.count // max(1, counted or usual or offer.count))
+
+
+def counted_gpus(labels: Labels) -> tuple[str, int]:
+    """Return the most trusted label that counts a node's GPUs, and its number; 0 without any."""
+    counts = ((label, _number(labels.get(label))) for label in COUNTED)
+    return next((found for found in counts if found[1]), ("", 0))
 
 
 def _partitions(labels: Labels) -> int:
