@@ -51,8 +51,12 @@ def joined(*members: tuple[str, str], name: str = "chat") -> Reports:
         ("p5.48xlarge", 8, "H100"),
         ("ml.p5en.48xlarge", 8, "H200"),
         ("Standard_ND96isr_H100_v5", 8, "H100"),
+        ("Standard_ND96isrf_H100_v5", 8, "H100"),
+        ("Standard_ND96isrf_H200_v5", 8, "H200"),
         ("a4x-highgpu-4g", 4, "GB200"),
         ("BM.GPU.B200.8", 8, "B200"),
+        ("BM.GPU.B4.8", 8, "A100-40GB"),
+        ("a3-edgegpu-8g", 8, "H100"),
         ("gd-8xh100ib-i128", 8, "H100"),
         ("g6.48xlarge", 8, "L4"),
         ("g6e.12xlarge", 4, "L40S"),
@@ -90,7 +94,7 @@ def test_the_driver_tells_what_neither_labels_nor_the_machine_do() -> None:
     assert () == found.notes
 
 
-def test_a_machine_tells_nothing_about_a_node_that_offers_no_gpu() -> None:
+def test_a_machine_makes_no_domain_of_a_node_that_offers_no_gpu() -> None:
     assert (((),) * 2) == (fabric_of(node("n", {MACHINE: "p5.48xlarge"}, 0)).domains, fabric_of().domains)
     assert [Reason.AcceleratorUnknown] == told(fabric_of(node("n", {MACHINE: "m7i.4xlarge"}, 8)))
 

@@ -123,6 +123,9 @@ def test_network_devices_are_counted_by_resource() -> None:
         "vpc.amazonaws.com/efa": 32,
         "nvidia.com/mlnxnics": 8,
         "networking.gke.io.networks/rdma-0": 1,
+        "nvidia.com/sriov-rdma-vf": 16,
+        "amd.com/vnic": 8,
+        "beta.hpe.com/cxi": 4,
     }
     noise = {"networking.gke.io.networks/rdma-0.IP": 1, "smarter-devices/fuse": 20, "rdma/none": 0}
     (one,) = rack("c.1", 1)

@@ -38,7 +38,17 @@ NO_TIER = frozenset(
     | {label for network in NETWORKS for label in network}
 )
 
-NIC_RESOURCES = ("rdma/", "nvidia.com/mlnxnics", "vpc.amazonaws.com/efa", "networking.gke.io.networks/")
+# How names begin: of shared and SR-IOV plugins, NVIDIA's operator, AWS, Google, Oracle (OKE), AMD and Slingshot.
+NIC_RESOURCES = (
+    "rdma/",
+    "nvidia.com/mlnxnics",
+    "vpc.amazonaws.com/efa",
+    "networking.gke.io.networks/",
+    "nvidia.com/sriov-rdma-vf",
+    "amd.com/nic",
+    "amd.com/vnic",
+    "beta.hpe.com/cxi",
+)
 ADDRESS_SUFFIX = ".IP"  # GKE offers IP addresses as a resource of their own beside each network
 
 
