@@ -222,6 +222,16 @@ def test_a_taint_of_a_broken_gpu_empties_the_node(key: str) -> None:
     assert (Reason.GPUUnhealthy, Reason.GPUUnhealthy) == verdict(tainted)
 
 
+def test_nothing_goes_to_a_node_that_stands_for_several_machines() -> None:
+    """Labels of a virtual node may count all GPUs behind it, and a group of 32 would have its place there (S9)."""
+    count = {"nvidia.com/gpu.count": "64"}
+    assert (Reason.LabelsContradict, None) == verdict(board("b", gpus=64, labels=count))
+    assert (None, None) == verdict(board("b", gpus=16, labels={"nvidia.com/gpu.count": "16"}))
+    cards = {"nvidia.com/gpu.product": "NVIDIA-L40S", "nvidia.com/gpu.memory": "46068", "nvidia.com/gpu.count": "20"}
+    assert (None, None) == verdict(board("b", gpus=20, labels=cards))
+    assert (None, None) == verdict(board("b", gpus=64))  # nobody counts GPUs: these are parts of eight
+
+
 def test_devices_that_the_dra_driver_taints_empty_the_node() -> None:
     lost = DeviceReport("s", "b", "gpu.nvidia.com", "b", 1, (("NVIDIA H200", 0, 8),), lost=(("gpu.nvidia.com/xid", 1),))
     found = only_node(board("b"), Reports(devices=(lost,)))

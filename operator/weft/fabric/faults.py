@@ -9,7 +9,7 @@ from weft.domain.fabric import Notice
 from weft.domain.figures import counted
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.units import MIB
-from weft.fabric.parts import MEMORY_MIB, has_absurd_memory
+from weft.fabric.parts import MEMORY_MIB, MOST_GPUS, has_absurd_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -266,6 +266,22 @@ def its_memory_cannot_be_true(each: Evidence) -> Explanation | None:
     )
 
 
+def it_stands_for_several_machines(each: Evidence) -> Explanation | None:
+    """Holds where one node offers more GPUs than a board joins and a machine has, as virtual nodes do.
+
+    A group on it would end up in another machine than its NVLink, if it ran at all. Cards without NVLink may be more.
+    """
+    devices, known = each.devices, each.devices.accelerator
+    offered = _count(each.node.capacity, devices.resource)
+    if devices.shared or devices.claimable or known.domain_gpus == 1 or offered <= MOST_GPUS:
+        return None
+    return Explanation(
+        Reason.LabelsContradict,
+        f"node {each.node.name} offers {offered} {devices.resource} of {known.name}, more than a machine has: is it a "
+        "virtual node? NVLink joins nothing there, and nothing new goes to it",
+    )
+
+
 def only_claims_reach_its_devices(each: Evidence) -> Explanation | None:
     """Holds where GPUs are offered through DRA only, which Weft's pods do not use."""
     if not each.devices.claimable:
@@ -311,4 +327,5 @@ _UNUSABLE = (
     its_conditions_tell_of_a_fault,
     its_compute_domain_is_not_ready,
     its_memory_cannot_be_true,
+    it_stands_for_several_machines,
 )
