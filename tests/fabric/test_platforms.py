@@ -1,4 +1,4 @@
-"""What Weft reads from the nodes of ten kinds of clusters, line for line as `weft fabric` prints it.
+"""What Weft reads from the nodes of twelve kinds of clusters, line for line as `weft fabric` prints it.
 
 The files under tests/fixtures/nodes are `kubectl get -o yaml` of a few nodes of each, and the page beside each was
 checked by hand: domains, zones, tiers, GPUs, memory, parts, RDMA devices, faults and notes. After a change, read what
@@ -7,6 +7,7 @@ it makes of them before copying it: `weft fabric -f tests/fixtures/nodes/NAME.ya
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,9 +41,9 @@ def test_the_whole_fabric_is_what_the_page_says(name: str) -> None:
     ).out
 
 
-def test_there_are_ten_platforms() -> None:
+def test_there_are_twelve_platforms() -> None:
     """Else the test above would hold for an empty folder."""
-    assert 10 == len(PLATFORMS)
+    assert 12 == len(PLATFORMS)
     assert PLATFORMS == sorted(path.stem for path in FOLDER.glob("*.txt"))
 
 
@@ -52,12 +53,12 @@ def test_no_file_has_anything_that_is_not_read_or_noted(name: str) -> None:
     read, found = world(name), fabric(name)
     told = " ".join(note.message for note in found.notes)
     for node in read.nodes:
-        has_some = any("gpu" in resource or "mig-" in resource or "cpx" in resource for resource, _ in node.capacity)
+        has_some = any(re.search("gpu|mig-|cpx|gaudi|/GH|_A10|i915$", resource) for resource, _ in node.capacity)
         assert not has_some or (node.name in found.nodes()) or node.name in told
 
 
 def test_notices_and_faults_of_the_platforms_are_what_has_to_be_left() -> None:
-    """A spot notice, HyperPod, GKE, AKS' remediator, NVSentinel, a ComputeDomain and a cordon, in this order."""
+    """A spot notice, HyperPod, GKE, AKS' remediator, NVSentinel, a ComputeDomain, a cordon and AMD's operator."""
     leaving = {node.name for name in PLATFORMS for node in fabric(name).nodes().values() if node.leaving is not None}
     assert {
         "ip-10-0-18-140.us-west-2.compute.internal",
@@ -67,4 +68,5 @@ def test_notices_and_faults_of_the_platforms_are_what_has_to_be_left() -> None:
         "dgx-02",
         "10.0.80.12",
         "g1a0d08",
+        "mi355-02",
     } == leaving
