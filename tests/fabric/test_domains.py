@@ -215,3 +215,14 @@ def test_a_tray_that_lacks_the_clique_of_its_rack_is_told_of_once() -> None:
     labels = {TOPOGRAPH: "rack"}
     found = fabric_of(tray("a", "uuid.1", labels), tray("b", None, labels), tray("c", None, labels))
     assert [Reason.LabelsContradict] == [note.reason for note in found.notes]
+
+
+def test_a_rack_with_cliques_of_two_fabrics_is_told_of() -> None:
+    """A restart may change the cluster UUID, and the nodes that were labelled again are apart from the others."""
+    labels = {TOPOGRAPH: "r-7"}
+    (note,) = fabric_of(tray("a", "old.1", labels), tray("b", "new.1", labels), tray("c", "new.1", labels)).notes
+    assert Reason.LabelsContradict is note.reason
+    assert f"nodes with {TOPOGRAPH}=r-7 name several NVLink fabrics (new, old)" in note.message
+    assert () == fabric_of(tray("a", "uuid.1", labels), tray("b", "uuid.2", labels)).notes  # partitions of one fabric
+    racks = [tray(f"{clique}-{index}", f"{clique}.1", labels) for clique in "ab" for index in range(18)]
+    assert () == fabric_of(*racks).notes  # topograph's name of a capacity block, which has several racks

@@ -11,7 +11,16 @@ from weft.domain.reasons import Explanation, Reason
 from weft.domain.units import MIB
 from weft.fabric.devices import PRODUCT_LABELS, accelerator_of_driver
 from weft.fabric.members import REMEMBERED, AcceleratorNode, member_of
-from weft.fabric.membership import CLIQUE, NO_FABRIC, NODE, RACK_LABELS, TOPOGRAPH, clique_of, topograph_domain
+from weft.fabric.membership import (
+    CLIQUE,
+    NO_FABRIC,
+    NODE,
+    RACK_LABELS,
+    TOPOGRAPH,
+    clique_of,
+    rack_of,
+    topograph_domain,
+)
 from weft.fabric.network import NETWORKS
 from weft.fabric.parts import MEMORY_MIB, counted_gpus, labelled_memory_bytes
 from weft.fabric.reach import is_cut, reach_of, whole_gpus
@@ -23,6 +32,7 @@ if TYPE_CHECKING:
     from weft.catalog import Catalog
     from weft.domain.cluster import NodeRecord
     from weft.domain.reports import TopologyReport
+    from weft.fabric.membership import Membership
     from weft.fabric.racks import Apart
     from weft.fabric.reported import Reported
 
@@ -73,6 +83,30 @@ def beside_a_clique(apart: Apart) -> Explanation:
         f"{who} apart from others with {source}={rack}, which are in {listed(apart.cliques)}, "
         f"as {CLIQUE} {' or '.join(sorted(without))}: is the fabric up there, and feature discovery running?",
     )
+
+
+def fabrics_of_a_rack(members: Iterable[AcceleratorNode]) -> Iterator[Explanation]:
+    """Note a rack, no larger than NVLink reaches, of which cliques name several fabrics: some labels may be old.
+
+    A fabric that restarts may have another cluster UUID, and each node's discovery sees that at a time of its own. A
+    clique in two racks is told of by itself: one of its nodes has the label of another rack.
+    """
+    racks: dict[Membership, list[AcceleratorNode]] = defaultdict(list)
+    homes: dict[str, set[Membership]] = defaultdict(set)
+    for member in members:
+        rack = rack_of(member.labels, member.devices.accelerator)
+        if rack is not None and clique_of(member.labels):
+            racks[rack].append(member)
+            homes[clique_of(member.labels)].add(rack)
+    for (label, name), together in sorted(racks.items()):
+        cliques = {clique_of(member.labels) for member in together}
+        fabrics = {clique.rpartition(".")[0] for clique in cliques if len(homes[clique]) == 1}
+        if len(fabrics) > 1 and 0 < whole_gpus(together) <= reach_of(together):
+            yield Explanation(
+                Reason.LabelsContradict,
+                f"nodes with {label}={name} name several NVLink fabrics ({listed(fabrics)}) in {CLIQUE}: read as "
+                "separate domains; if it is one rack, its fabric was restarted, and some of these labels are old",
+            )
 
 
 def without_a_rack(members: Iterable[AcceleratorNode], apart: Iterable[Apart]) -> Iterator[Explanation]:

@@ -14,6 +14,7 @@ from weft.domain.reasons import Explanation
 from weft.domain.remembered import LastAnswers
 from weft.fabric.contradictions import (
     beside_a_clique,
+    fabrics_of_a_rack,
     of_a_node,
     one_name_twice,
     several_of_one_name,
@@ -112,12 +113,8 @@ def _layout(question: _Question) -> FabricLayout:
         for name, together in _coherent_parts(value, group):
             unique = _unlike(parts, name, source)
             parts[unique] = _part(unique, together, around)
-    notes += [
-        *map(beside_a_clique, apart),
-        *without_a_rack(settled, apart),
-        *one_name_twice(members),
-        *topologies_at_odds(reports.topologies),
-    ]
+    notes += [*map(beside_a_clique, apart), *without_a_rack(settled, apart), *fabrics_of_a_rack(settled)]
+    notes += [*one_name_twice(members), *topologies_at_odds(reports.topologies)]
     ordered = tuple(parts[name] for name in sorted(parts))
     home = {seat.member.node.name: part.name for part in ordered for seat in part.seats}
     places = {seat.member.node.name: place for place, part in enumerate(ordered) for seat in part.seats}
