@@ -23,7 +23,7 @@ class Shell(StrEnum):
 
 def write_script(shell: Shell) -> None:
     """Write the script that makes a shell complete what follows `weft`."""
-    from typer._completion_shared import get_completion_script
+    from typer.completion import get_completion_script  # type: ignore[attr-defined]  # its public module re-exports it
 
     write(f"{get_completion_script(prog_name='weft', complete_var=ASKS, shell=shell.value)}\n")
 
@@ -31,6 +31,6 @@ def write_script(shell: Shell) -> None:
 def be_ready_to_complete() -> None:
     """Let typer answer the shell if that is what asks: it reads the environment by itself."""
     if ASKS in os.environ:
-        from typer._completion_classes import completion_init
+        from typer.completion import completion_init  # type: ignore[attr-defined]  # as above
 
         completion_init()
