@@ -73,12 +73,24 @@ def outbox() -> Iterator[Outbox]:
 
 def test_an_apply_is_an_apply_patch_with_manager_and_force(outbox: Outbox) -> None:
     """The client's own patch methods send a merge patch even when given a field manager."""
-    outbox.answers(200)
+    live = {**SERVICE, "metadata": {**SERVICE["metadata"], "uid": "s1"}}
+    outbox.server.answer = lambda _: web.json_response(live)
     outbox.writer.carry_out(ApplyObject(SERVICE))
     sent = outbox.server.requests[-1]
     assert (sent.method, sent.path) == ("PATCH", "/api/v1/namespaces/team/services/p")
     assert sent.headers["Content-Type"] == "application/apply-patch+yaml"
     assert sent.query == {"fieldManager": "weft-converge", "force": "true"}
+    assert json.loads(sent.body) == live
+
+
+def test_what_somebody_makes_just_before_us_is_not_taken_over(outbox: Outbox) -> None:
+    """S3: nothing was there when Weft looked, so that no UID tells theirs; without force their fields stay theirs."""
+    outbox.answers(409, 'Apply failed with 1 conflict: conflict with "kubectl": .spec.selector')
+    with pytest.raises(Retry) as conflict:
+        outbox.writer.carry_out(ApplyObject(SERVICE))
+    assert conflict.value.reason is Reason.StatusConflict
+    sent = outbox.server.requests[-1]
+    assert sent.query == {"fieldManager": "weft-converge", "force": "false"}
     assert json.loads(sent.body) == SERVICE
 
 

@@ -170,7 +170,9 @@ class Writer:
         else:
             self._recreations.expect_rested(path, action.body)
         seed = action.manager == labels.SEED_MANAGER  # never takes a field from its owner
-        query = (("fieldManager", action.manager), ("force", "false" if seed else "true"))
+        # Nor does one that finds nothing: what somebody makes there meanwhile has no UID yet to be told by.
+        forced = "true" if live is not None and not seed else "false"
+        query = (("fieldManager", action.manager), ("force", forced))
         answer = self._write(meta["namespace"], body["kind"], ApiRequest("PATCH", path, query, body, APPLY_PATCH))
         if not answer.ok and not (answer.conflicts and seed):
             raise refused(answer)
