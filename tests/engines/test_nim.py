@@ -266,8 +266,9 @@ def test_what_cannot_be_in_a_nim_is_refused_with_what_can(parts: dict[str, Any],
         ({"env": (("NIM_SERVER_PORT", "9000"),)}, "Weft sets it"),
         ({"args": ("--tensor-parallel-size", "2")}, "spec.shape.tensorParallel"),
         ({"args": ("--port", "9000")}, "--port"),
+        ({"args": ("--host", "::")}, "engine.args may not contain --host in a NIM: requests come to its proxy"),
     ],
-    ids=["version", "ray", "profile", "tags", "drafting", "passthrough", "port", "tensor", "listens"],
+    ids=["version", "ray", "profile", "tags", "drafting", "passthrough", "port", "tensor", "listens", "ipv6"],
 )
 def test_what_contradicts_the_plan_is_refused_with_the_field_to_use(engine: dict[str, Any], words: str) -> None:
     usual = EngineSpec(name=NIM_VLLM.name, version=NIM_VLLM.version, image=NIM_VLLM.image)

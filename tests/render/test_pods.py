@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from tests.render.nim_shapes import NIM_SHAPES
-from tests.render.pools import RELEASE, plan, pool, shape, spec
+from tests.render.nim_shapes import NIM_SHAPES, NIM_VLLM, in_a_nim
+from tests.render.pools import RELEASE, RELEASES, plan, pool, shape, spec
 from tests.render.restricted import violations
 from tests.render.shapes import SHAPES
 from weft.domain import labels
@@ -248,7 +248,24 @@ def test_a_users_variable_means_what_is_written(value: str) -> None:
     """Kubernetes replaces `$(NAME)` by another variable, and `$$` by one dollar."""
     container = render_one(spec(engine=EngineSpec(env=(("WORD", value),))))["containers"][0]
     given = next(variable["value"] for variable in container["env"] if variable["name"] == "WORD")
-    assert re.sub(r"\$\((\w+)\)|\$\$", lambda found: "$" if found[1] is None else "replaced", given) == value
+    assert expanded(given) == value
+
+
+@pytest.mark.parametrize("release", [*RELEASES.values(), NIM_VLLM], ids=lambda release: release.image)
+def test_a_users_argument_means_what_is_written(release: EngineRelease) -> None:
+    """Weft reads arguments for the plan, so that the engine must get what was read."""
+    said = ("--chat-template=$(HOME)", "pa$$word")
+    engine = EngineSpec(release.name, release.version, release.image, said)
+    wanted = in_a_nim(release, engine) if release is NIM_VLLM else spec(engine=engine)
+    record = pool(wanted, plan(shape(engine=release.name), release), ("node-a",))
+    container = render_pods(record, record.status.assignments[0])[0]["spec"]["containers"][0]
+    words = [expanded(each) for each in (*container.get("command", ()), *container.get("args", ()))]
+    assert set(said) <= set(words)
+
+
+def expanded(text: str) -> str:
+    """What Kubernetes makes of a text in a container."""
+    return re.sub(r"\$\((\w+)\)|\$\$", lambda found: "$" if found[1] is None else "replaced", text)
 
 
 def test_the_names_of_ranks_are_of_engines_alone() -> None:

@@ -88,8 +88,8 @@ class EngineSettings(ApiModel):
     args: list[Annotated[str, Field(max_length=4096)]] = Field(
         default_factory=list,
         max_length=128,
-        description="Arguments added to the engine's command, one item each, never through a shell. One that "
-        "contradicts the shape is refused by name.",
+        description="Arguments added to the engine's command, one item each, taken literally: no shell, no $(NAME). "
+        "One that contradicts the shape is refused by name.",
         json_schema_extra=ATOMIC,
     )
     env: Annotated[list[EnvVar], EACH_ONCE] = Field(

@@ -1,4 +1,4 @@
-"""Look up one option in the user's arguments."""
+"""Look up one option in the user's arguments, and hand all of them on as they are."""
 
 from __future__ import annotations
 
@@ -16,3 +16,12 @@ def given(args: tuple[str, ...], flag: str) -> str:
         elif name == flag.replace("--", "--no-", 1):
             found = "false"
     return found
+
+
+def literally(args: tuple[str, ...]) -> tuple[str, ...]:
+    """The arguments as a container has to be given them.
+
+    Kubernetes makes another variable's value of `$(NAME)`, and one dollar of `$$`. Weft reads arguments for the plan,
+    which is to hold for what the engine gets.
+    """
+    return tuple(argument.replace("$", "$$") for argument in args)

@@ -16,6 +16,7 @@ from weft.domain.reasons import Explanation, Reason
 from weft.domain.relaxations import RUNS_AS_ROOT, WRITES_ROOT
 from weft.domain.shape import EngineName, EngineRelease
 from weft.domain.spec import Balancing, RouterKind, SourceKind
+from weft.engines.given import given, literally
 from weft.engines.launch import ContainerLaunch, EnvValue, HttpProbe, ModelMount, MountKind, NamedPort
 from weft.engines.nim_profiles import PROFILE, profile_conflict
 from weft.engines.sizing import MARGIN_SECONDS, PROBE_SECONDS, UNROUTING_SECONDS, startup_seconds
@@ -129,7 +130,7 @@ def nim_launch(request: LaunchRequest, engine: Engine, port: int) -> ContainerLa
     failures = startup_seconds(request.weight_bytes) // PROBE_SECONDS
     return ContainerLaunch(
         command=(),
-        args=("nim-serve", *_sizes_of_one(request), *engine.flags, *request.spec.engine.args),
+        args=("nim-serve", *_sizes_of_one(request), *engine.flags, *literally(request.spec.engine.args)),
         env=(*engine.env, *_variables(request, port)),
         ports=(NamedPort("http", port),),
         pre_stop_seconds=drain_seconds,
@@ -181,6 +182,9 @@ def _refuse_what_a_nim_cannot(request: LaunchRequest) -> None:
         if wrong:
             raise Invalid(Reason.FeatureUnsupported, f"{field} is not supported in a NIM: {allowed}")
     instead: Mapping[str, str] = _INSTEAD_FOR_ONE if is_of_one_model(request.plan.engine) else _INSTEAD
+    if given(request.spec.engine.args, "--host"):
+        message = "engine.args may not contain --host in a NIM: requests come to its proxy, where that does not reach"
+        raise Invalid(Reason.ArgumentConflict, message)
     taken = next((name for name, _ in request.spec.engine.env if name in instead), None)
     if taken is not None:
         raise Invalid(Reason.ArgumentConflict, f"engine.env may not set {taken}: {instead[taken]}")

@@ -14,6 +14,7 @@ from weft.engines.batches import batch_arguments
 from weft.engines.discovery import discovery_arguments
 from weft.engines.disk_kv import disk_bytes
 from weft.engines.foreign_images import refuse_foreign_image
+from weft.engines.given import literally
 from weft.engines.host_memory import refuse_too_little_memory
 from weft.engines.launch import ContainerLaunch, EnvValue, HttpProbe, LeavesBy, NamedPort
 from weft.engines.nim import Engine, as_the_engine_sees_it, is_driven, nim_launch
@@ -79,7 +80,7 @@ class SGLang:
                 *arguments.weights(request),
                 *_flags(request),
                 *("--host", "0.0.0.0", "--port", str(PORT)),  # noqa: S104 - a server in a pod of its own
-                *request.spec.engine.args,
+                *literally(request.spec.engine.args),
             ),
             env=environment.variables(request),
             ports=_ports(request) if leads else (),

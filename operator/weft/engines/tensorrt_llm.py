@@ -10,6 +10,7 @@ from weft.engines import tensorrt_llm_arguments as arguments
 from weft.engines import tensorrt_llm_world as world
 from weft.engines.batches import batch_arguments
 from weft.engines.environment import between_pods, hub, transports, with_users
+from weft.engines.given import literally
 from weft.engines.host_memory import refuse_too_little_memory
 from weft.engines.launch import ContainerLaunch, EnvValue, HttpProbe, LaunchFile, LeavesBy, NamedPort
 from weft.engines.option_rules import refuse_options
@@ -106,7 +107,7 @@ def _server(request: LaunchRequest) -> tuple[str, ...]:
         *arguments.parallel(request.plan.shape),
         *batch_arguments(request),
         *("--extra_llm_api_options", _settings(request).path),
-        *without_settings(request.spec.engine.args),
+        *literally(without_settings(request.spec.engine.args)),
     )
 
 

@@ -16,6 +16,7 @@ from weft.engines import vllm_ray
 from weft.engines.batches import batch_arguments
 from weft.engines.disk_kv import disk_bytes
 from weft.engines.foreign_images import refuse_foreign_image
+from weft.engines.given import literally
 from weft.engines.host_memory import memory_for_vllm, refuse_too_little_memory
 from weft.engines.launch import ContainerLaunch, HttpProbe, LeavesBy, NamedPort
 from weft.engines.lmcache import refuse_adapters_beside_lmcache
@@ -116,7 +117,7 @@ def _server(request: LaunchRequest, drain_seconds: int | None) -> tuple[str, ...
         *(("--shutdown-timeout", str(drain_seconds)) if drain_seconds is not None else ()),
         "--port",
         str(PORT),
-        *request.spec.engine.args,
+        *literally(request.spec.engine.args),
     )
 
 
