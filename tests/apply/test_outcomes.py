@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,7 +11,6 @@ from aiohttp import web
 from tests.apply.test_sending import OWNER, Outbox
 from tests.protocol.scripted_server import ScriptedServer
 from weft.apply.outcomes import TRIED_AGAIN_SECONDS, ApplyIntent, Outcomes
-from weft.apply.patience import REMEMBERED
 from weft.domain.action import ApplyObject
 
 if TYPE_CHECKING:
@@ -105,15 +103,4 @@ def test_it_is_tried_again_once_in_a_while() -> None:
     outcomes.note(asked, became)
     assert outcomes.is_unchanged(asked, became)
     now[0] = TRIED_AGAIN_SECONDS
-    assert not outcomes.is_unchanged(asked, became)
-
-
-def test_no_more_objects_are_remembered_than_a_process_has_room_for() -> None:
-    """What is forgotten is applied once more, which changes nothing."""
-    outcomes = Outcomes(lambda: 0.0)
-    asked, became = ApplyIntent.of(PATH, ApplyObject(deployment())), deployment(f"{MIRROR}vllm/router:1", uid="u-1")
-    outcomes.note(asked, became)
-    for number in range(REMEMBERED):
-        assert outcomes.is_unchanged(asked, became)
-        outcomes.note(replace(asked, path=f"{PATH}-{number}"), became)
     assert not outcomes.is_unchanged(asked, became)

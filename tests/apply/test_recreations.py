@@ -13,7 +13,7 @@ from tests.apply.test_outcomes import PATH, deployment
 from tests.apply.test_sending import POD, Outbox
 from tests.protocol.scripted_server import ScriptedServer
 from weft.apply import DeletedAgain
-from weft.apply.patience import AT_ONCE, FIRST_REST_SECONDS, REMEMBERED, SETTLED_SECONDS
+from weft.apply.patience import AT_ONCE, FIRST_REST_SECONDS, SETTLED_SECONDS
 from weft.apply.recreations import LONGEST_ABSENCE_SECONDS, Recreations
 from weft.domain.action import ApplyObject, CreatePod, DeleteObject
 from weft.domain.reasons import Reason
@@ -130,17 +130,4 @@ def test_a_quarter_of_an_hour_forgives() -> None:
     now[0] = SETTLED_SECONDS
     recreations.note(PATH, BODY)
     recreations.expect_rested(PATH, BODY)
-    recreations.expect_to_stay(PATH, BODY)
-
-
-def test_no_more_objects_are_remembered_than_a_process_has_room_for() -> None:
-    now = [0.0]
-    recreations = Recreations(lambda: now[0])
-    for _ in range(1 + AT_ONCE):
-        recreations.note(PATH, BODY)
-    with pytest.raises(DeletedAgain):
-        recreations.expect_to_stay(PATH, BODY)
-    now[0] = SETTLED_SECONDS
-    for number in range(REMEMBERED):
-        recreations.note(f"{PATH}-{number}", BODY)
     recreations.expect_to_stay(PATH, BODY)

@@ -15,7 +15,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
-from weft.apply.patience import AT_ONCE, REMEMBERED, SETTLED_SECONDS, rest_seconds
+from weft.apply.lately import Lately
+from weft.apply.patience import AT_ONCE, SETTLED_SECONDS, rest_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,34 +66,32 @@ class _Outcome:
 
 
 class Outcomes:
-    """What became of applied objects, by path. Thread-safe: entries are only replaced."""
+    """What became of applied objects, by path; what is forgotten is applied once more. Thread-safe."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         """Start with no applied objects."""
         self._clock = clock
-        self._known: dict[str, _Outcome] = {}
+        self._known: Lately[_Outcome] = Lately(self._is_recent)
 
     def note(self, asked: ApplyIntent, became: Json) -> None:
         """Remember what the API server made of an apply.
 
         The same apply again soon after means that somebody undid it in between.
         """
-        if len(self._known) >= REMEMBERED:
-            self._known = {}  # everything is applied once more
         now, before = self._clock(), self._of(asked)
         undone = before.undone + 1 if before is not None and now - before.at < SETTLED_SECONDS else 0
         came = _digest(_ours(became, asked.wanted))
-        self._known[asked.path] = _Outcome(asked.body, asked.first, came, now, undone)
+        self._known.put(asked.path, _Outcome(asked.body, asked.first, came, now, undone))
 
     def begin(self, asked: ApplyIntent, became: Json) -> None:
         """As `note`, for an object that did not exist: nobody can have changed it yet."""
-        self._known.pop(asked.path, None)
+        self._known.drop(asked.path)
         self.note(asked, became)
 
     def is_unchanged(self, asked: ApplyIntent, live: Json) -> bool:
         """Whether a live object is what the same apply recently produced, so that nobody touched our fields since."""
         known = self._of(asked)
-        if known is None or known.first != asked.first or self._clock() - known.at >= TRIED_AGAIN_SECONDS:
+        if known is None or known.first != asked.first or not self._is_recent(known):
             return False
         return known.became == _digest(_ours(live, asked.wanted))
 
@@ -105,6 +104,9 @@ class Outcomes:
         """Whether the next identical apply has to wait."""
         known = self._of(asked)
         return known is not None and self._clock() - known.at < known.rest_seconds
+
+    def _is_recent(self, known: _Outcome) -> bool:
+        return self._clock() - known.at < TRIED_AGAIN_SECONDS
 
     def _of(self, asked: ApplyIntent) -> _Outcome | None:
         known = self._known.get(asked.path)

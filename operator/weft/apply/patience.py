@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-REMEMBERED = 10_000  # objects whose history is remembered
 AT_ONCE = 3  # times in a row that something undone is redone at once
 FIRST_REST_SECONDS = 10.0  # doubled each time it is undone
 SETTLED_SECONDS = 900.0  # a later change counts as a new one: longer than a rest and the resource's back-off

@@ -13,7 +13,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from weft.apply.patience import AT_ONCE, REMEMBERED, SETTLED_SECONDS, rest_seconds
+from weft.apply.lately import Lately
+from weft.apply.patience import AT_ONCE, SETTLED_SECONDS, rest_seconds
 from weft.domain.errors import Blocked
 from weft.domain.reasons import Reason
 
@@ -49,24 +50,23 @@ class _Made:
 
 
 class Recreations:
-    """Which objects were created lately, and how often in a row, by path. Thread-safe: entries are only replaced."""
+    """Which objects were created lately, and how often in a row, by path. Thread-safe."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         """Start with no known creations."""
         self._clock = clock
-        self._made: dict[str, _Made] = {}
+        self._made: Lately[_Made] = Lately(self._is_recent)
 
     def note(self, path: str, body: Json) -> None:
         """Remember that the object at `path` was created."""
-        if len(self._made) >= REMEMBERED:
-            self._made = {key: each for key, each in self._made.items() if self._is_recent(each)}
         known = self._made.get(path)
         again = known is not None and known.body == _digest(body) and self._is_recent(known)
-        self._made[path] = _Made(_digest(body), self._clock(), known.before + 1 if again and known is not None else 0)
+        before = known.before + 1 if again and known is not None else 0
+        self._made.put(path, _Made(_digest(body), self._clock(), before))
 
     def forget(self, path: str) -> None:
         """Forget an object that Weft itself deleted."""
-        self._made.pop(path, None)
+        self._made.drop(path)
 
     def expect_to_stay(self, path: str, body: Json) -> None:
         """Raise `DeletedAgain` right after creating something that was deleted so often before."""
