@@ -95,6 +95,7 @@ _FIRST: Json = {
         "maxUnavailable": 2,
         "paused": True,
         "drainTimeout": "20m",
+        "startTimeout": "2h",
     },
     "pod": {
         "labels": {"example.com/team": "chat"},

@@ -90,6 +90,21 @@ def test_an_image_that_is_pulled_beside_its_estimate(after: float, words: str) -
     assert told(on_its_nodes(record), record, after) == words
 
 
+@pytest.mark.parametrize("known", [ESTIMATED, None], ids=["estimated", "unknown"])
+def test_a_node_that_mounts_no_volume_is_named_after_a_minute_with_where_to_look(known: StartUp | None) -> None:
+    """It is no image that is waited for, and Kubernetes says what it is in events of the pod alone."""
+    record = one_pod(known)
+    world = on_its_nodes(record)
+    (body,) = world.pods.values()
+    body["status"]["conditions"].append({"type": "PodReadyToStartContainers", "status": "False"})
+    assert told(world, record, 5).startswith("replica 3 pulls its image")
+    name = body["metadata"]["name"]
+    stuck = f"replica 3 waits for volumes, devices or network of {name} on node-a"
+    assert told(world, record, 60) == f"{stuck}: kubectl describe pod -n team {name} says why"
+    body["status"]["conditions"][-1]["status"] = "True"
+    assert told(world, record, 61).startswith("replica 3 pulls its image")
+
+
 def test_a_model_that_is_loaded_beside_what_weights_and_engine_should_take() -> None:
     record = one_pod()
     world = on_its_nodes(record)

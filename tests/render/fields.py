@@ -253,6 +253,7 @@ ROWS: dict[str, Row] = {
     "rollout.maxUnavailable": Rendered(2, BUDGETS, {"scaling": {"minReplicas": 3}}),
     "rollout.paused": Decided(True, "whether running replicas follow the spec"),  # noqa: FBT003 - a field's value
     "rollout.drainTimeout": Rendered("60s"),
+    "rollout.startTimeout": Rendered("2h"),
     "pod.labels": Rendered({"team": "llm"}),
     "pod.annotations": Rendered({"note": "text"}),
     "pod.serviceAccountName": Rendered("engine"),

@@ -243,6 +243,23 @@ def test_users_variables_win_over_ours_and_appear_once() -> None:
     assert {"name": "VLLM_NO_USAGE_STATS", "value": "0"} in container["env"]
 
 
+@pytest.mark.parametrize("release", RELEASES.values(), ids=lambda release: release.name)
+@pytest.mark.parametrize(("limit", "failures"), [(None, 132), (7200.0, 1440), (2.0, 1)], ids=["usual", "2h", "2s"])
+def test_an_engine_has_as_long_to_start_as_the_user_says(
+    release: EngineRelease, limit: float | None, failures: int
+) -> None:
+    """Unless they do, ten minutes and 16 GB at 250 MB/s, asked every 5 s."""
+    wanted = spec(rollout=RolloutSpec(start_timeout_seconds=limit))
+    record = pool(wanted, plan(shape(engine=release.name), release), ("node-a",))
+    container = render_pods(record, record.status.assignments[0])[0]["spec"]["containers"][0]
+    probe = container["startupProbe"]
+    assert (probe["periodSeconds"], probe["failureThreshold"]) == (5, failures)
+    own = {each["name"]: each.get("value") for each in container["env"]}.get("VLLM_ENGINE_READY_TIMEOUT_S")
+    if release.name is EngineName.VLLM:
+        assert own is not None
+        assert failures * 5 <= int(own) < (failures + 1) * 5  # nor does it give up by itself before that
+
+
 @pytest.mark.parametrize("value", ["$(HOME)", "pa$$word", "$$(HOME)", "costs $5$", "$"])
 def test_a_users_variable_means_what_is_written(value: str) -> None:
     """Kubernetes replaces `$(NAME)` by another variable, and `$$` by one dollar."""

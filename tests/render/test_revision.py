@@ -41,7 +41,7 @@ def test_an_upgrade_of_weft_restarts_nothing() -> None:
         {"scaling": ScalingSpec(max_replicas=7)},
         {"slo": Slo(ttft=((99, 1.0),))},
         {"workload": Workload(9, 1, 1, 1, 1)},
-        {"rollout": RolloutSpec(max_surge=3, drain_timeout_seconds=10)},
+        {"rollout": RolloutSpec(max_surge=3, drain_timeout_seconds=10, start_timeout_seconds=7200)},
         {"shape": ShapePins(tensor_parallel=1)},
         {"placement": PlacementSpec(accelerators=("H200",), node_selector=(("a", "b"),))},
         {"router": RouterSpec(replicas=2)},

@@ -214,6 +214,7 @@ def _rollout(read: Rollout) -> spec.RolloutSpec:
         max_unavailable=_limit(read.max_unavailable),
         paused=read.paused,
         drain_timeout_seconds=parse_duration_seconds(read.drain_timeout),
+        start_timeout_seconds=None if read.start_timeout is None else parse_duration_seconds(read.start_timeout),
     )
 
 

@@ -158,3 +158,7 @@ class Rollout(ApiModel):
     drain_timeout: Duration = Field(
         default="300s", description="How long a replica may finish its requests before it is stopped."
     )
+    start_timeout: Duration | None = described(
+        "How long a replica may take until its engine runs, and then again until it answers. After that another one "
+        "is started in its place. Unset: no limit, then 10 minutes and its weights at 250 MB/s."
+    )

@@ -32,6 +32,7 @@ WARNINGS = frozenset(
         Reason.PodRefused,
         Reason.SlotTaken,
         Reason.SchedulingTimedOut,
+        Reason.StartTimedOut,
         Reason.NodeGone,
         Reason.NodeLost,
         Reason.NameTaken,

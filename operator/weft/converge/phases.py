@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from weft.converge.census import Census
     from weft.converge.replicas import Replica
-    from weft.domain.cluster import Download, PodRecord
+    from weft.domain.cluster import Download
     from weft.domain.snapshot import PoolRecord
     from weft.domain.start_up import StartUp
 
@@ -40,7 +40,7 @@ class Phase:
     """What a replica `does`, since when (epoch seconds), and how long that should take: `expected` seconds.
 
     `basis` says where these come from; empty where they are not known. Where the replica `tells` itself how far it is,
-    the words change as long as the phase lasts.
+    the words change as long as the phase lasts. `stuck` is told in place of all that after a minute.
     """
 
     replica: int
@@ -49,9 +49,12 @@ class Phase:
     expected: int = 0
     basis: str = ""
     tells: bool = False
+    stuck: str = ""
 
     def told(self, now: float) -> str:
         """The phase in words, which change at whole minutes."""
+        if self._is_stuck(now):
+            return f"replica {self.replica} {self.stuck}"
         if not self.basis:
             return f"replica {self.replica} {self.does}"
         passed, whole = self._minutes(now), f"{seconds(self.expected)} {self.basis}"
@@ -64,9 +67,12 @@ class Phase:
         passed = self._minutes(now)
         if self.tells:
             return TOLD_SECONDS
-        if not self.basis or self._is_late(passed):
+        if self._is_stuck(now) or not (self.basis or self.stuck) or self._is_late(passed):
             return None
         return passed + MINUTE - max(0.0, now - self.since) + _MARGIN_SECONDS
+
+    def _is_stuck(self, now: float) -> bool:
+        return bool(self.stuck) and self._minutes(now) > 0
 
     def _minutes(self, now: float) -> float:
         """Seconds of the whole minutes that have passed."""
@@ -126,7 +132,7 @@ def phase_of(replica: Replica, pool: PoolRecord) -> Phase | None:
 
 def _bound_since(replica: Replica) -> float | None:
     """When the last of its pods was released, once all are on their nodes (epoch seconds)."""
-    bound = [pod.released for pod in replica.pods if pod.released is not None and _is_bound(pod)]
+    bound = [pod.released for pod in replica.pods if pod.released is not None and pod.bound]
     return max(bound, default=None) if len(bound) == len(replica.pods) else None
 
 
@@ -157,17 +163,21 @@ def _activity(replica: Replica, pool: PoolRecord, bound: float) -> Phase | None:
         known = f", {_part(slowest):.0%} of {slowest.total / _GIGA:.3g} GB" if slowest.total else ""
         return Phase(replica.number, f"{DOWNLOADS}{known}", min(each.begun for each in downloads), tells=True)
     if not runs:
-        return Phase(replica.number, PULLS_BOTH if _pulls_weights(pool) else PULLS, bound)
+        return Phase(replica.number, PULLS_BOTH if _pulls_weights(pool) else PULLS, bound, stuck=_stuck(replica))
     return Phase(replica.number, LOADS, min((each.begun for each in downloads), default=leader.loading or bound))
+
+
+def _stuck(replica: Replica) -> str:
+    """What the node of a pod does not get done before it pulls anything; empty where it did, or nobody can tell."""
+    pod = next((pod for pod in replica.pods if pod.unprepared), None)
+    if pod is None:
+        return ""
+    hint = f"kubectl describe pod -n {pod.namespace} {pod.name}"
+    return f"waits for volumes, devices or network of {pod.name} on {pod.node}: {hint} says why"
 
 
 def _part(download: Download) -> float:
     return download.here / download.total if download.total else 0.0
-
-
-def _is_bound(pod: PodRecord) -> bool:
-    """Whether a pod is bound to its node, and not only nominated for one."""
-    return not (pod.gated or pod.queued or pod.message) and pod.node is not None
 
 
 def _pulls_weights(pool: PoolRecord) -> bool:

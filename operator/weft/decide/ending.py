@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from weft.domain.figures import seconds
 from weft.domain.reasons import Explanation, Reason
 
 if TYPE_CHECKING:
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
     ReadFailure = Callable[[PodRecord, str], Explanation | None]  # as the engine of the pod says it
 
+ALLOW_MORE = "spec.rollout.startTimeout allows more"
 IMAGE_REASONS = frozenset(
     {
         "ErrImagePull",
@@ -26,6 +28,13 @@ IMAGE_REASONS = frozenset(
 )
 # What the kubelet says of any container that ended by itself: no news.
 _SAYS_NOTHING = frozenset({"", "Error", "Completed", "Failed"})
+_MOST_TELLING = (
+    Reason.ImageUnavailable,
+    Reason.EngineFailed,
+    Reason.StartTimedOut,
+    Reason.EngineCoreDied,
+    Reason.EngineFailedSilently,
+)
 _BY_OTHERS = {137: "SIGKILL", 143: "SIGTERM"}  # no process does that to itself, so that none has a last word
 
 
@@ -37,8 +46,7 @@ def explain_end(
     The pod is named where it is one `of_several` of its replica.
     """
     said = [(pod, _named(pod, _explain(pod, read_failure), of_several=of_several)) for pod in pods]
-    order = (Reason.ImageUnavailable, Reason.EngineFailed, Reason.EngineCoreDied, Reason.EngineFailedSilently)
-    return min(said, key=lambda one: order.index(one[1].reason))
+    return min(said, key=lambda one: _MOST_TELLING.index(one[1].reason))
 
 
 def _named(pod: PodRecord, explanation: Explanation, *, of_several: bool) -> Explanation:
@@ -57,9 +65,10 @@ def _explain(pod: PodRecord, read_failure: ReadFailure) -> Explanation:
 
 
 def _own_words(pod: PodRecord, failure: ContainerFailure, read_failure: ReadFailure) -> Explanation | None:
-    """The engine's root cause; else how the kubelet ended it (OOMKilled, Evicted); else which process is gone.
+    """The engine's root cause; else how the kubelet ended it (OOMKilled, Evicted, too slow).
 
-    Else its last line, unless that cannot be an error: it ended with exit code 0, or somebody else ended it.
+    Else which process is gone; else its last line, unless that cannot be an error: it ended with exit code 0, or
+    somebody else ended it.
     """
     texts = [text for text in (failure.message, failure.log_tail) if text]
     found = [explanation for text in texts if (explanation := read_failure(pod, text)) is not None]
@@ -68,10 +77,17 @@ def _own_words(pod: PodRecord, failure: ContainerFailure, read_failure: ReadFail
         return cause
     if failure.reason not in _SAYS_NOTHING:
         return Explanation(Reason.EngineFailed, f"{failure.reason}: {failure.message or _exit(failure)}")
+    if failure.unanswered_seconds is not None:
+        return Explanation(Reason.StartTimedOut, _too_slow(pod, failure.unanswered_seconds))
     if found:
         return Explanation(found[-1].reason, f"{found[-1].message} ({_exit(failure)}); {_cause_unknown(pod)}")
     last = next((lines[-1].strip() for text in texts if (lines := text.strip().splitlines())), "")
     return Explanation(Reason.EngineFailed, last) if last and failure.exit_code not in {0, *_BY_OTHERS} else None
+
+
+def _too_slow(pod: PodRecord, passed: float) -> str:
+    hint = f"kubectl logs -n {pod.namespace} {pod.name} says how far it came"
+    return f"the engine in pod {pod.name} did not answer for {seconds(passed)} and was ended: {hint}; {ALLOW_MORE}"
 
 
 def _exit(failure: ContainerFailure) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from weft.decide.ending import explain_end
+from weft.decide.ending import ALLOW_MORE, explain_end
 from weft.domain.cluster import PodPhase
-from weft.domain.figures import agreeing
+from weft.domain.figures import agreeing, seconds
 from weft.domain.made_often import made_often
 from weft.domain.reasons import Explanation, Reason
 from weft.schedulers import scheduler_for
@@ -71,6 +71,11 @@ class AssignedReplica:
         return tuple(pod for pod in self.pods if pod.unscheduled and not (queued and pod.queued))
 
     @property
+    def preparing(self) -> tuple[PodRecord, ...]:
+        """Pods that are on their node, and whose containers do not run yet."""
+        return tuple(pod for pod in self.pods if pod.bound and pod.phase is PodPhase.Pending)
+
+    @property
     def ahead(self) -> tuple[PodRecord, ...]:
         """Pods that were released while others of the replica are still gated."""
         free = tuple(pod for pod in self.pods if not pod.gated)
@@ -117,7 +122,8 @@ class AssignedReplica:
 class Surroundings:
     """What the claims look at beside the replica. `away_since` are nodes that do not answer or are gone, by name.
 
-    `start_seconds` is what a start takes, and `observation` what the engines of its pool tell.
+    `start_seconds` is what a start takes, `observation` what the engines of its pool tell, and `start_timeout_seconds`
+    how long a pod may be on its node before its containers run; None: for however long.
     """
 
     now: float
@@ -126,6 +132,7 @@ class Surroundings:
     read_failure: ReadFailure
     start_seconds: float
     observation: PoolObservation | None = None
+    start_timeout_seconds: float | None = None
 
     def away_seconds(self, node: str) -> float:
         """For how long a node has not answered or has been gone, as far as anybody saw."""
@@ -262,6 +269,22 @@ def nobody_schedules_it(replica: AssignedReplica, around: Surroundings) -> Loss 
     return None
 
 
+def it_does_not_get_to_run(replica: AssignedReplica, around: Surroundings) -> Loss | None:
+    """Containers of a bound pod do not run in the time that the user allows: its node prepares, or pulls, for too long.
+
+    From when they run it is the kubelet that ends an engine which takes too long to answer.
+    """
+    limit = around.start_timeout_seconds
+    pod = next((pod for pod in replica.preparing if limit is not None and around.now - released_at(pod) >= limit), None)
+    if pod is None or limit is None:
+        return None
+    lacks = "volumes, devices or network" if pod.unprepared else "images, or weights that are downloaded first"
+    hint = f"kubectl get events -n {pod.namespace} --field-selector involvedObject.name={pod.name} says why"
+    message = f"{pod.name} still waits for {lacks} on {pod.node} after {seconds(limit)}: {hint}; {ALLOW_MORE}"
+    loss = _loss(replica, Reason.StartTimedOut, message, counts=True)
+    return loss if pod.node is None else replace(loss, suspects=(pod.node,))
+
+
 def released_at(pod: PodRecord) -> float:
     """When the pod lost its last gate, as far as that is known (epoch seconds)."""
     return pod.released if pod.released is not None else pod.created
@@ -300,4 +323,5 @@ _CLAIMS = (
     part_of_it_stays_behind,
     nobody_schedules_it,
     its_node_stays_silent,
+    it_does_not_get_to_run,
 )

@@ -69,13 +69,18 @@ class Survivors:
         """Whether a replica serves though one of its nodes is gone."""
         return bool(self.stranded) and any(each.replica == replica.assignment.replica for each in self.stranded)
 
-    def wake_after_seconds(self, staying: Collection[Assignment], now: float) -> float | None:
-        """When the next replica that stays would have waited too long, released or for a predecessor."""
+    def wake_after_seconds(
+        self, staying: Collection[Assignment], now: float, start_timeout_seconds: float | None
+    ) -> float | None:
+        """When the next replica that stays would have waited too long: released, for a predecessor, or on its node."""
         if self.standing is not None:
             return None
         pods = [(replica.assignment, (*replica.unscheduled, *replica.ahead)) for replica in self.replicas]
         began = [released_at(pod) for each, held in pods if held and each in staying for pod in held]
         waits = [max(1.0, since + SCHEDULING_SECONDS - now) for since in began]
+        if start_timeout_seconds is not None:
+            on_nodes = [pod for replica in self.replicas if replica.assignment in staying for pod in replica.preparing]
+            waits += [max(1.0, released_at(pod) + start_timeout_seconds - now) for pod in on_nodes]
         waits += [each.since + SCHEDULING_SECONDS - now for each, _ in self.waiting if each in staying]
         return min((wait for wait in waits if wait > 0), default=None)
 
@@ -232,7 +237,8 @@ def survivors(pool: PoolRecord, planned: Planned | None, roll: Roll, free: FreeM
         return Survivors(roll.replicas(pool), standing=standing)
     start = (pool.status.start_up or planned.start_up).in_use if planned is not None else 0
     seen = roll.observations.get(pool.key.uid)
-    around = Surroundings(roll.now, roll.nodes, roll.away_since, _reader_of(pool.status.engine), start, seen)
+    limit = planned.spec.rollout.start_timeout_seconds if planned is not None else None
+    around = Surroundings(roll.now, roll.nodes, roll.away_since, _reader_of(pool.status.engine), start, seen, limit)
     kept: list[AssignedReplica] = []
     losses: list[Loss] = []
     replicas = roll.replicas(pool)

@@ -146,7 +146,7 @@ def _waits(course: Course, memory: ScaleMemory, free: FreeMap, now: float) -> tu
     return (
         turn.scale.wake_after_seconds,
         remaining_seconds(course.failure, now) or None,
-        turn.survivors.wake_after_seconds(growth.kept, now),
+        turn.survivors.wake_after_seconds(growth.kept, now, turn.planned.spec.rollout.start_timeout_seconds),
         tries_again_after_seconds(growth.added, growth.planned, free),
         wake_after_seconds(memory.outliers, now),
         later.counted_in_seconds,

@@ -63,7 +63,8 @@ class ContainerFailure:
     """How a container of a pod ended or cannot start. `message` is its termination or waiting message, maybe empty.
 
     `log_tail` holds the last lines of its log where they were needed and readable; `log_forbidden` says that RBAC
-    denied access to them.
+    denied access to them. `unanswered_seconds` is for how long it ran without an answer to its startup probe, where
+    that is why the kubelet ended it.
     """
 
     reason: str
@@ -71,6 +72,7 @@ class ContainerFailure:
     exit_code: int | None = None
     log_tail: str | None = None
     log_forbidden: bool = False
+    unanswered_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +140,7 @@ class PodRecord:
     download: Download | None = None
     servers: int | None = None  # number of API servers, on consecutive ports, if it is labelled
     start: MeasuredStart | None = None  # the phases of `startup_seconds`, where containers report them
+    unprepared: bool = False  # its node lacks its volumes, devices or network, so that no container can start
 
     @property
     def rank(self) -> int:
@@ -165,6 +168,11 @@ class PodRecord:
     def unscheduled(self) -> bool:
         """Whether we released it, but it is not bound to a node yet."""
         return not self.gated and self.node is None and self.phase is PodPhase.Pending
+
+    @property
+    def bound(self) -> bool:
+        """Whether it is bound to its node, and not only nominated for it."""
+        return self.node is not None and not (self.gated or self.queued or self.message)
 
     @property
     def finishing(self) -> bool:

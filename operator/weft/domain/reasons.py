@@ -86,6 +86,7 @@ class Reason(StrEnum):
     # replicas
     SlotTaken = "SlotTaken"
     SchedulingTimedOut = "SchedulingTimedOut"
+    StartTimedOut = "StartTimedOut"
     NodeGone = "NodeGone"
     NodeLost = "NodeLost"
     PodDeleted = "PodDeleted"

@@ -127,7 +127,7 @@ def nim_launch(request: LaunchRequest, engine: Engine, port: int) -> ContainerLa
     """
     _refuse_what_a_nim_cannot(request)
     drain_seconds = UNROUTING_SECONDS + int(request.spec.rollout.drain_timeout_seconds)
-    failures = startup_seconds(request.weight_bytes) // PROBE_SECONDS
+    failures = startup_seconds(request) // PROBE_SECONDS
     return ContainerLaunch(
         command=(),
         args=("nim-serve", *_sizes_of_one(request), *engine.flags, *literally(request.spec.engine.args)),

@@ -180,7 +180,7 @@ def _prefills(request: LaunchRequest) -> bool:
 
 
 def _startup_probe(request: LaunchRequest) -> HttpProbe:
-    failures = startup_seconds(request.weight_bytes) // PROBE_SECONDS
+    failures = startup_seconds(request) // PROBE_SECONDS
     return HttpProbe(_path(request), PORT, PROBE_SECONDS, failures=failures)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import ceil
 from typing import TYPE_CHECKING
 
 from weft.domain.units import parse_quantity
@@ -27,9 +28,11 @@ def still_chosen_seconds(role: Role) -> int:
     return UNROUTING_SECONDS + (PROMPT_SECONDS if role is Role.Decode else 0)
 
 
-def startup_seconds(weight_bytes: float) -> int:
-    """Seconds that a start may take: a fixed part (images are pulled before it) and loading over a slow network."""
-    return STARTUP_SECONDS + int(weight_bytes / LOAD_BYTES_PER_SECOND)
+def startup_seconds(request: LaunchRequest) -> int:
+    """Seconds that an engine may take to answer: the user's, or a fixed part and loading over a slow network."""
+    told = request.spec.rollout.start_timeout_seconds
+    usual = STARTUP_SECONDS + int(request.weight_bytes / LOAD_BYTES_PER_SECOND)
+    return usual if told is None else max(PROBE_SECONDS, ceil(told))
 
 
 def shared_memory_bytes(request: LaunchRequest) -> int:

@@ -59,7 +59,7 @@ class TensorRTLLM:
         _refuse_conflicts(request)
         refuse_what_it_cannot(request)
         spec, serves = request.spec, request.rank == 0
-        ready_seconds = startup_seconds(request.weight_bytes)
+        ready_seconds = startup_seconds(request)
         drain_seconds = int(spec.rollout.drain_timeout_seconds)
         return ContainerLaunch(
             command=world.command(request, _server(request), ready_seconds),

@@ -71,7 +71,7 @@ class VLLM:
         if is_driven(request.plan.engine):
             return _behind_a_proxy(request)
         servers, together = balancing.api_servers(request), request.balancing is not Balancing.Internal
-        ready_seconds = startup_seconds(request.weight_bytes)
+        ready_seconds = startup_seconds(request)
         drain_seconds = int(request.spec.rollout.drain_timeout_seconds)
         drains_itself = version >= DRAINS_ITSELF and not together  # a rank that ended early would stop the others
         chosen_seconds = still_chosen_seconds(request.spec.role)
@@ -136,7 +136,7 @@ def _flags(request: LaunchRequest) -> tuple[str, ...]:
 
 def _behind_a_proxy(request: LaunchRequest) -> ContainerLaunch:
     """The container of the same engine inside a NIM, which starts it."""
-    inside, ready_seconds = as_the_engine_sees_it(request), startup_seconds(request.weight_bytes)
+    inside, ready_seconds = as_the_engine_sees_it(request), startup_seconds(request)
     variables, disk = environment.variables(inside, ready_seconds), disk_bytes(request.spec, request.plan.shape)
     engine = Engine(_flags(inside), variables, memory_for_vllm(request), disk)
     return nim_launch(request, engine, PORT)

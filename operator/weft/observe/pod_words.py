@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import Any
 
 from weft.domain.cluster import ContainerFailure
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
+from weft.domain.times import known_instant
 
 Json = dict[str, Any]
 
@@ -37,24 +36,43 @@ def scheduler_words(condition: Json) -> str:
     return ", ".join(telling or reasons)
 
 
-def read_failure(status: Json, sidecars: Collection[str] = ()) -> ContainerFailure | None:
+def read_failure(status: Json, spec: Json) -> ContainerFailure | None:
     """How the kubelet ended the whole pod, else how a container ended or why it cannot start; else None.
 
     Evicting a pod kills its containers, which is then no news. A pod whose containers ended by themselves has no
-    reason of its own. The kubelet restarts `sidecars`: one that ended is a failure only if it does so again and
-    again.
+    reason of its own. The kubelet restarts sidecars: one that ended is a failure only if it does so again and again.
     """
     failed, reason = status.get("phase") == "Failed", str(status.get("reason") or "")
     if failed and reason:
         return ContainerFailure(reason, str(status.get("message") or ""))
+    sidecars = _sidecars_of(spec)
     for container in _container_statuses(status):
         failure = _container_failure(container, restarts=container.get("name") in sidecars)
         if failure is not None:
-            return failure
+            return replace(failure, unanswered_seconds=_unanswered_seconds(container, status, spec))
     return ContainerFailure("Failed", str(status.get("message") or "")) if failed else None
 
 
-def sidecars_of(spec: Json) -> set[str]:
+def _unanswered_seconds(container: Json, status: Json, spec: Json) -> float | None:
+    """How long a container ran that never answered, if that was as long as its startup probe allows; else None.
+
+    The kubelet ends it then, and says so in an event alone. A pod that was ready has a Ready condition that changed
+    after its container started.
+    """
+    probed: Json = next(
+        (each for each in spec.get("containers") or () if each.get("name") == container.get("name")), {}
+    )
+    probe, ended = probed.get("startupProbe"), (container.get("state") or {}).get("terminated") or {}
+    began, end = known_instant(ended.get("startedAt")), known_instant(ended.get("finishedAt"))
+    if probe is None or began is None or end is None:
+        return None
+    ready: Json = next((c for c in status.get("conditions") or () if c.get("type") == "Ready"), {})
+    answered = (known_instant(ready.get("lastTransitionTime")) or 0.0) > began
+    allowed = float(probe.get("periodSeconds", 10) * (probe.get("failureThreshold", 3) - 1))  # the first is at once
+    return end - began if end - began >= allowed and not answered else None
+
+
+def _sidecars_of(spec: Json) -> set[str]:
     """Names of sidecars (restartable init containers): ours, and those that a mesh injects."""
     return {str(c.get("name")) for c in spec.get("initContainers") or () if c.get("restartPolicy") == "Always"}
 

@@ -12,7 +12,7 @@ from weft.domain.times import known_instant
 from weft.fabric.faults import FAULT_CONDITIONS
 from weft.observe.amounts import accelerator_like, amounts, pod_requests
 from weft.observe.identity import controller_uid, identify
-from weft.observe.pod_words import read_failure, scheduler_words, sidecars_of
+from weft.observe.pod_words import read_failure, scheduler_words
 from weft.observe.starts import read_start, startup_seconds
 from weft.render import ENGINE_CONTAINER, WARM_UP_CONTAINER
 from weft.schedulers import kueue
@@ -78,7 +78,7 @@ def _read_any(body: Json, requests: tuple[tuple[str, int], ...], front_of: str |
         created=known_instant(meta.get("creationTimestamp")) or 0.0,
         ip=status.get("podIP") or None,
         message=scheduler_words(_condition(status, "PodScheduled")),
-        failure=read_failure(status, sidecars_of(spec)),
+        failure=read_failure(status, spec),
         priority=int(spec.get("priority") or 0),
         stopped=_stopped(_condition(status, kueue.TAKEN_AWAY)),
         front_of=front_of,
@@ -106,6 +106,7 @@ def _of_a_replica(pod: PodRecord, identified: Identified, body: Json) -> PodReco
         loading=_loading(status),
         download=_download(status),
         servers=_servers(meta),
+        unprepared=_condition(status, "PodReadyToStartContainers").get("status") == "False",
     )
 
 
