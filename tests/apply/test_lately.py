@@ -1,4 +1,4 @@
-"""However many objects there are, a bounded number is remembered, and those of which something is new. Rule: F21."""
+"""However many objects there are, a bounded number is remembered, and those of which something is new."""
 
 from __future__ import annotations
 

@@ -229,8 +229,14 @@ def test_a_refused_precision_is_named_by_whose_it_is() -> None:
     asked = replace(wish.spec, model=replace(wish.spec.model, precisions=(Precision.NVFP4,)))
     with pytest.raises(Invalid, match=r"^the precision asked for: VLLM does not serve NVFP4 on H100; allowed: BF16"):
         choose(replace(wish, spec=asked), CATALOG)
-    with pytest.raises(Invalid, match=r"^the precision of the checkpoint: VLLM does not serve BF16 on Gaudi3"):
+    with pytest.raises(Invalid, match=r"^the precision of the checkpoint: VLLM does not serve FP8 on A100; allowed: "):
+        Wish(DEEPSEEK, (replace(H100, accelerator="A100"),)).plan()
+
+
+def test_where_an_engine_does_not_run_no_precision_is_to_blame() -> None:
+    with pytest.raises(Invalid, match=r"^VLLM does not run on Gaudi3; allowed: another accelerator$") as caught:
         Wish(LLAMA_8B, (replace(H100, accelerator="Gaudi3"),)).plan()
+    assert caught.value.reason is Reason.EngineUnsupported
 
 
 def test_a_precision_that_one_accelerator_lacks_sends_the_model_to_the_other() -> None:

@@ -154,7 +154,7 @@ def test_generations_with_the_same_problem_share_a_sentence_and_those_that_serve
     fitting = replace(wish, pins=ShapePins(tensor_parallel=1))
     assert {plan.shape.accelerator for plan in paired(fitting, fitting)} == {"MI300X"}
     only = replace(fitting, supplies=(gaudi,))
-    assert refused(only, only).why.reason is Reason.PrecisionUnsupported
+    assert refused(only, only).why.reason is Reason.EngineUnsupported
 
 
 def test_a_problem_of_one_half_is_told_of_that_half() -> None:

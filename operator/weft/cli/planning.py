@@ -36,6 +36,7 @@ WRONG_INPUT = frozenset(
         Reason.ContextExceeded,
     }
 )
+_NOT_SERVED = frozenset({Reason.PrecisionUnsupported, Reason.EngineUnsupported})
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ def _refuse_wrong_input(planned: list[PlannedResource], world: World, catalog: C
         for why in (condition.explanation for condition in decision.conditions if condition.kind == "Planned")
         if why.reason in WRONG_INPUT
         or (why.reason is Reason.NoAccelerator and _names_no_hardware(world, catalog))
-        or (why.reason is Reason.PrecisionUnsupported and _has_all_it_may_use(pool, world, catalog))
+        or (why.reason in _NOT_SERVED and _has_all_it_may_use(pool, world, catalog))
     ]
     if wrong:
         raise CommandFailure("; ".join(dict.fromkeys(wrong)))

@@ -182,11 +182,20 @@ def _precision_is_served(case: ShapeCase) -> Explanation | None:
     served = case.catalog.precisions(accelerator, shape.engine)
     if shape.precision in served and accelerator.peak_flops(shape.precision) is not None:
         return None
+    if not served:
+        return Explanation(Reason.EngineUnsupported, _does_not_run(case))
     return Explanation(
         Reason.PrecisionUnsupported,
         f"{shape.engine.value} does not serve {shape.precision.value} on {accelerator.name}; "
         f"allowed: {_listed(served)}",
     )
+
+
+def _does_not_run(case: ShapeCase) -> str:
+    name, catalog, accelerator = case.option.shape.engine, case.catalog, case.option.accelerator
+    others = [each.name.value for each in catalog.engines if catalog.precisions(accelerator, each.name)]
+    allowed = f"engine.name {_listed(others)}, or another accelerator" if others else "another accelerator"
+    return f"{name.value} does not run on {accelerator.name}; allowed: {allowed}"
 
 
 def _the_checkpoint_can_be_stored_so(case: ShapeCase) -> Explanation | None:

@@ -14,6 +14,7 @@ from weft.domain.reasons import Explanation, Reason
 from weft.shaping.candidates import wished_engines
 from weft.shaping.choice import answer
 from weft.shaping.ranking import CHANGE_SAVES_AT_LEAST
+from weft.shaping.refusals import OF_THE_ENGINE
 from weft.shaping.request import Partner
 
 if TYPE_CHECKING:
@@ -144,8 +145,8 @@ def _beside(request: ShapeRequest, partner: Partner, catalog: Catalog) -> ShapeC
 
 
 def _why_none(problems: dict[str, Unpaired]) -> Unpaired:
-    """One explanation for all generations tried, without those that do not serve the precision if there are others."""
-    served = {name: each for name, each in problems.items() if each.why.reason is not Reason.PrecisionUnsupported}
+    """One explanation for all generations tried, without those that the engine does not serve if there are others."""
+    served = {name: each for name, each in problems.items() if each.why.reason not in OF_THE_ENGINE}
     told: dict[str, list[str]] = {}
     for generation, problem in (served or problems).items():
         told.setdefault(problem.why.message, []).append(generation)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from weft.shaping.request import ShapeRequest
 
 KNOWN_MEMORY = 0.85  # of what a kind of GPU has: a node that is labelled with less makes all plans smaller
-_OF_THE_ENGINE = frozenset({Reason.PrecisionUnsupported, Reason.EngineUnsupported})
+OF_THE_ENGINE = frozenset({Reason.PrecisionUnsupported, Reason.EngineUnsupported})
 # The pins that a reason may be due to, the likeliest first.
 _PINS = {
     Reason.HeadsNotDivisible: ("tensorParallel",),
@@ -47,9 +47,9 @@ def nothing_possible(request: ShapeRequest, refused: tuple[tuple[ShapeCase, Expl
     of_memory = [case for case, why in refused if why.reason in OF_MEMORY]
     if of_memory:
         return _does_not_fit(request, of_memory, refused)
-    by_engine = [why for _, why in refused if why.reason in _OF_THE_ENGINE]
+    by_engine = [why for _, why in refused if why.reason in OF_THE_ENGINE]
     roomiest = sorted(refused, key=lambda each: -each[0].option.supply.domain_gpus)  # sizes are told for the most room
-    structural = [why for _, why in roomiest if why.reason not in _OF_THE_ENGINE]
+    structural = [why for _, why in roomiest if why.reason not in OF_THE_ENGINE]
     pinned = any(size is not None for size in _pins(request.spec.shape).values())
     if structural and (pinned or not by_engine):  # without pins there are always sizes that divide
         return Invalid(Reason.ShapeInvalid, _pin_named(request.spec.shape, structural[0]))
