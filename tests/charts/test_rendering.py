@@ -84,6 +84,10 @@ def test_a_namespace_and_pod_logs_render_what_the_overlays_hold(tools: Tools) ->
         ),
         ("namespaces={b}", "Deployment", "spec.template.spec.containers.0.args.1", "--namespace=b"),
         ("priorityClassName=", "Deployment", "spec.template.spec.priorityClassName", None),
+        ("runAsUser=null", "Deployment", "spec.template.spec.securityContext.runAsUser", None),
+        ("runAsUser=null", "Deployment", "spec.template.spec.securityContext.fsGroup", None),
+        ("runAsUser=null", "Deployment", "spec.template.spec.securityContext.runAsNonRoot", True),
+        ("runAsUser=1001", "Deployment", "spec.template.spec.securityContext.fsGroup", 1001),
         ("nodeSelector.pool=cpu", "Deployment", "spec.template.spec.nodeSelector.pool", "cpu"),
         ("podLabels.team=x", "Deployment", "spec.template.metadata.labels.team", "x"),
         ("image.pullSecrets={one}", "Deployment", "spec.template.spec.imagePullSecrets.0.name", "one"),
@@ -116,6 +120,7 @@ def test_the_front_is_authorized_in_the_namespaces_that_are_listed(tools: Tools)
         "networkPolicy.prometheus.port=0",
         "networkPolicy.apiServerPorts={0}",
         "networkPolicy.dnsPorts={}",
+        "runAsUser=0",
     ],
 )
 @pytest.mark.timeout(300)
