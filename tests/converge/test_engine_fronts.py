@@ -129,6 +129,18 @@ def test_an_earlier_front_keeps_the_image_that_it_runs() -> None:
     assert images == ["example.org/vllm-router:1", "example.org/sglang-router:1"]
 
 
+def test_a_container_that_a_webhook_puts_first_is_not_taken_for_the_router() -> None:
+    """The earlier front would be applied with the proxy's image, before replicas that still need it."""
+    record = of(VLLM, "node-a", router=replace(ROUTER, image="example.org/vllm-router:1"))
+    world = settled(record)
+    mesh = {"name": "istio-proxy", "image": "example.org/mesh:1", "command": ["pilot-agent"]}
+    front(world, "chat-front")["template"]["spec"]["containers"].insert(0, mesh)
+    assert front_program(world.objects["Deployment", "chat-front"]) == ("vllm-router",)
+    world.settle(moved(record, SGLANG, router=replace(ROUTER, image="example.org/sglang-router:1")))
+    images = {each["name"]: each["image"] for each in front(world, "chat-front")["template"]["spec"]["containers"]}
+    assert images["router"] == "example.org/vllm-router:1"
+
+
 def test_a_front_stays_while_replicas_of_its_engine_do_though_none_answers() -> None:
     """A probe that fails for a moment would cost it a start."""
     record = of(VLLM, "node-a")

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 # An administrator creates it once per namespace; Weft writes no RBAC objects.
 ROUTER_ACCOUNT = "weft-router"
+_CONTAINER = "router"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,14 +99,21 @@ def front_engine(deployment: Json) -> str:
 
 def front_program(deployment: Json) -> tuple[str, ...]:
     """The router that a Deployment of `render_front` runs: its command without options, if it has one."""
-    command: list[str] = deployment["spec"]["template"]["spec"]["containers"][0].get("command") or []
+    command: list[str] = _router(deployment).get("command") or []
     return tuple(takewhile(lambda word: not word.startswith("--"), command))
 
 
 def front_image(deployment: Json) -> str:
-    """The image of the containers of a Deployment of `render_front`."""
-    image: str = deployment["spec"]["template"]["spec"]["containers"][0]["image"]
+    """The image of the router in a Deployment of `render_front`; empty if it has none."""
+    image: str = _router(deployment).get("image") or ""
     return image
+
+
+def _router(deployment: Json) -> Json:
+    """The router's container, wherever a webhook put those that it injects."""
+    containers = deployment["spec"]["template"]["spec"]["containers"]
+    found: Json = next((each for each in containers if each["name"] == _CONTAINER), {})
+    return found
 
 
 def render_front_budget(owner: ResourceKey, router: RouterSpec, tags: dict[str, str]) -> Json:
@@ -126,7 +134,7 @@ def _metadata(launch: ContainerLaunch, tags: dict[str, str]) -> Json:
 
 
 def _pod(launch: ContainerLaunch, router: RouterSpec, image: str) -> Json:
-    container = {**render_container(launch, "router"), "image": image, **router_resources(router)}
+    container = {**render_container(launch, _CONTAINER), "image": image, **router_resources(router)}
     return {
         "serviceAccountName": ROUTER_ACCOUNT,
         "automountServiceAccountToken": True,  # it watches the pods of its namespace
