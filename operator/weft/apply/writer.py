@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, assert_never
 
 from weft.apply.kinds import plural_of
+from weft.apply.labelling import Labelling, has_labels
 from weft.apply.outcomes import ApplyIntent, Outcomes
 from weft.apply.recreations import Recreations
 from weft.apply.refusals import not_permitted, refused
@@ -39,7 +40,7 @@ from weft.domain.reasons import Reason
 from weft.domain.times import instant
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
 
     from weft.apply.sending import Sender
     from weft.domain.snapshot import ResourceKey
@@ -59,6 +60,7 @@ class Writer:
         self._count = count
         self._outcomes = Outcomes()
         self._recreations = Recreations()
+        self._labelling = Labelling()
 
     def carry_out(self, action: Action) -> None:
         """Carry out one action; succeeds if it was done before."""
@@ -134,21 +136,29 @@ class Writer:
     def _label(self, action: UnroutePod | LabelPod) -> None:
         """Change labels of a pod by merge patch, as it may have no annotations yet. The API server compares the UID."""
         tags, note = _labelling(action)
+        path = object_path("v1", "pods", action.namespace, action.name)
+        putting_back = isinstance(action, LabelPod)
+        if putting_back and self._labelling.is_in_vain(path, action.uid, tags):
+            return
         told = instant(int(action.at))
         meta = {"uid": action.uid, "labels": tags, "annotations": {note: told}}
-        path = object_path("v1", "pods", action.namespace, action.name)
         request = ApiRequest("PATCH", path, (), {"metadata": meta}, MERGE_PATCH)
-        self._patch_pod(action.namespace, request, action.uid, lambda pod: not _has_labels(pod, tags))
+        became = self._patch_pod(action.namespace, request, action.uid, lambda pod: not has_labels(pod, tags))
+        if putting_back and became is not None:
+            self._labelling.note(path, tags, became)
 
-    def _patch_pod(self, namespace: str, request: ApiRequest, uid: str, is_left: Callable[[Json], bool]) -> None:
-        """Patch one pod. `is_left` tells from the live pod whether there is still something to patch."""
+    def _patch_pod(self, namespace: str, request: ApiRequest, uid: str, is_left: Callable[[Json], bool]) -> Json | None:
+        """Patch one pod; gives what became of it. `is_left` tells from the live pod whether anything is left to do."""
         request = replace(request, query=(("fieldManager", labels.CONVERGE_MANAGER),))
         answer = self._write(namespace, "Pod", request)
-        if answer.ok or answer.finds_nothing or answer.conflicts:  # on conflict the name has another UID now
-            return
+        if answer.ok:
+            return answer.body
+        if answer.finds_nothing or answer.conflicts:  # on conflict the name has another UID now
+            return None
         # A ValidatingAdmissionPolicy without a reason refuses with 422, and so may a pod that was changed meanwhile.
         if answer.status != UNPROCESSABLE or self._is_left(request.path, uid, is_left):
             raise refused(answer)
+        return None
 
     def _is_left(self, path: str, uid: str, is_left: Callable[[Json], bool]) -> bool:
         found = self._sender.get(path)
@@ -260,11 +270,6 @@ def _labelling(action: UnroutePod | LabelPod) -> tuple[dict[str, str | None], st
     if isinstance(action, UnroutePod):
         return {labels.ROUTED: None}, labels.UNROUTED
     return {**dict(action.labels)}, labels.RELABELLED
-
-
-def _has_labels(pod: Json, tags: Mapping[str, str | None]) -> bool:
-    found = pod["metadata"].get("labels") or {}
-    return all(found.get(key) == value for key, value in tags.items())
 
 
 def _same(uid: str) -> Json:
