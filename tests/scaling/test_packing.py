@@ -62,6 +62,7 @@ def nearly(one: object, other: object) -> bool:
 def test_what_was_learnt_from_anything_is_read_back(looks: list[tuple[float, float | None, float | None]]) -> None:
     state = looked(looks)
     state = replace(state, pending=tuple(each for each in state.pending if each.due > state.bin - HELD_BINS))
+    state = state if state.period else replace(state, course="")  # kept where it shows a cycle
     again = unpacked(packed(state))
     assert again is not None
     assert nearly(astuple(state), astuple(again))

@@ -61,6 +61,9 @@ class ForecastState:
     change and of change squared; `led` is the same for the lead of `recent` over the level. `costs` are bins, their
     requests, and the sum over these of the cost of a margin at their time: the width of forecasts times the work of a
     request.
+
+    `course` are the bins of the last hours, a character for each (`scaling/cycles.py`), and `period` is after how many
+    bins they were last found to repeat themselves, 0 where they do not.
     """
 
     seen: float
@@ -87,6 +90,8 @@ class ForecastState:
     led: tuple[float, float] = (0.0, 0.0)
     costs: tuple[float, float, float] = (0.0, 0.0, 0.0)
     starts: tuple[MeasuredStart, ...] = ()
+    course: str = ""
+    period: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

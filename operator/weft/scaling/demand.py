@@ -51,7 +51,8 @@ class Want:
     """Replicas that the demand needs, before bounds; None when nothing is known.
 
     `basis` says why; a callable is only evaluated once there is an event to report. `kept` is the count if demand were
-    as much higher as chance may hide, and `serving` the count that what is offered now, be it a burst, may need.
+    as much higher as chance may hide, and `serving` the count that what is offered now, be it a burst, may need, or
+    what a cycle brings back within two starts.
     """
 
     replicas: int | None
@@ -91,6 +92,13 @@ class Demand:
         """The forecast rate with its margin; 0 where there is no forecast."""
         return self.margin.on(self.ahead) if self.ahead is not None and self.margin is not None else 0.0
 
+    @property
+    def again(self) -> float:
+        """The rate with its margin that a short cycle brings within two starts; 0 where there is none."""
+        if self.ahead is None or not self.ahead.cycle_seconds:
+            return 0.0
+        return self.foreseen * math.exp(self.ahead.again - self.ahead.level)
+
     def at_least(self, other: Demand) -> Demand:
         """The greater of two measurements of the same requests, with the forecast of this one where it has any.
 
@@ -123,8 +131,10 @@ def want_for(sight: Sight, wished: Demand) -> Want:
     lately = wished.lately
     if reading is not None and lately > wished.persisting:
         lately = over_the_stay(reading, lately, wished.persisting)
-    rate = max(request.spec.with_headroom(wished.persisting), lately, wished.foreseen, worked_off)
-    needed, kept = carrying(rate, capacity), carrying(with_chance(rate), capacity)
+    now, again = max(request.spec.with_headroom(wished.persisting), lately, worked_off), wished.again
+    rate = max(now, wished.foreseen)
+    likely = max(with_chance(now), again) if again else with_chance(rate)  # a cycle's margin covers chance already
+    needed, kept = carrying(rate, capacity), carrying(likely, capacity)
     if sight.backlogged or not sight.tells_everything or request.network_bound:  # those that wait for KV count, too
         needed, kept = max(needed, request.current), max(kept, request.current)
     serving = needed
@@ -132,6 +142,7 @@ def want_for(sight: Sight, wished: Demand) -> Want:
         serving = max(needed, request.current)
     elif wished.persisting < wished.offered:
         serving = carrying(wished.offered, capacity)
+    serving = max(serving, carrying(again, capacity))
 
     def basis() -> str:
         told = sight.problem
@@ -162,6 +173,8 @@ def _foreseen(wished: Demand) -> str:
     likely, risk, users = wished.ahead.quantile(0.5), wished.margin.risk, wished.margin.users
     basis = "measured" if wished.ahead.is_measured else "estimated"
     told = f"{digits(likely)} forecast for the {seconds(wished.ahead.horizon_seconds)} that a start takes ({basis})"
+    if wished.ahead.cycle_seconds:
+        told = f"{told}, as every {seconds(wished.ahead.cycle_seconds)} before"
     margin = f"{digits(_beyond(likely, wished.foreseen))} more as a margin for forecast errors"
     if abs(risk - users) <= users * SAME_RISK:
         return f"; {told}, {margin}"

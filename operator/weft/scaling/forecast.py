@@ -9,7 +9,7 @@ nearly all the way. A second level follows almost at once, which is the better g
 what it was, as lengths seldom do. How far it leads, and what days before did at this hour, is added as far as either
 has proved right. How wide the distribution is comes from the pool's own past: every bin foretells the one in which its
 replica would be ready, and when that is over, what it got over what was foretold joins the errors whose quantiles are
-added to the next forecast.
+added to the next forecast. Traffic that repeats itself every few minutes is foretold by that instead (`cycles`).
 
 Counts scatter by chance alone the more the fewer they are, and errors are told in units of that: bursts of the day make
 no wide forecast of a quiet night. When forecasts fell short more than usual lately, the next ones are wider: bursts
@@ -27,7 +27,8 @@ from typing import TYPE_CHECKING
 
 from weft.domain.changed import changed
 from weft.domain.made_often import made_often
-from weft.scaling.scatter import ASSUMED, quantile, quantile_of_requests
+from weft.scaling.cycles import in_cycle
+from weft.scaling.scatter import ASSUMED, ASSUMED_SPREAD, quantile, quantile_of_requests
 from weft.scaling.seasons import change
 
 if TYPE_CHECKING:
@@ -62,7 +63,8 @@ class Forecast:
     """Requests per second in the bin at the horizon: `level` is the log of the rate, `errors` and `scale` its scatter.
 
     The horizon is the duration of a start; `is_measured` says that one was measured. `width` is the scale without the
-    bins that nobody saw, and `most` the log of the rate that no margin exceeds.
+    bins that nobody saw, and `most` the log of the rate that no margin exceeds. Where a short cycle foretells it,
+    `cycle_seconds` is its period, `level` the highest until the horizon, and `again` the highest until twice that.
     """
 
     level: float
@@ -72,6 +74,8 @@ class Forecast:
     is_measured: bool = False
     width: float = 1.0
     most: float = math.inf
+    cycle_seconds: float = 0.0
+    again: float = -math.inf
 
     def quantile(self, part: float) -> float:
         """The rate that only 1 - `part` of requests exceed, given that replicas for a forecast are held for a while."""
@@ -80,7 +84,8 @@ class Forecast:
 
     def over(self, work: float) -> Forecast:
         """The forecast in requests per second, each of this much work, from one in units of work."""
-        return changed(self, level=self.level - math.log(work), most=self.most - math.log(work))
+        less = math.log(work)
+        return changed(self, level=self.level - less, most=self.most - less, again=self.again - less)
 
 
 def horizon_of(state: ForecastState) -> float:
@@ -101,13 +106,18 @@ def forecast(state: ForecastState, now: float, horizon_seconds: float | None = N
     horizon_seconds = horizon_of(state) if horizon_seconds is None else horizon_seconds
     ahead = ahead_of(horizon_seconds)
     unseen = max(0, int(now // BIN_SECONDS) - state.latest - 1)
+    is_measured = state.startup_seconds is not None
+    found = in_cycle(state.course, state.period, ahead + unseen) if state.period else None
+    if found is not None:
+        wide, period = found.scatter / ASSUMED_SPREAD, state.period * BIN_SECONDS
+        answer = Forecast(found.level, wide, ASSUMED, horizon_seconds, is_measured, wide)
+        return changed(answer, cycle_seconds=period, again=found.again)
     rate = state.level + state.trend * damped(ahead + unseen)
     season = change(state.days, (state.latest + 0.5) * BIN_SECONDS, (ahead + unseen) * BIN_SECONDS)
     rate += added(state, season, state.recent - state.level)
     wide, longer = width(state, rate), math.sqrt((ahead + unseen) / ahead)
     highest = max(rate, state.highest)
     most = highest + longer * width(state, highest) * quantile(ASSUMED, _PART_BEYOND)
-    is_measured = state.startup_seconds is not None
     return Forecast(rate, wide * longer, state.errors, horizon_seconds, is_measured, wide, most)
 
 

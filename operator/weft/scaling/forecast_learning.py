@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from weft.domain.changed import changed
 from weft.domain.forecast import ForecastState, Pending
+from weft.scaling.cycles import period_of, with_bin
 from weft.scaling.forecast import (
     BIN_SECONDS,
     CHANCE,
@@ -45,6 +46,7 @@ _LEVEL_GAIN, _RECENT_GAIN, _TREND_GAIN = 0.2, 0.8, 0.01
 _NOISE_GAIN, _UPWARD_GAIN, _USUAL_GAIN, _STARTUP_GAIN, _DISPERSION_GAIN = 0.05, 0.1, 0.003, 0.1, 0.02
 _NEARLY_ALL = 0.9  # fraction of a surprise twice as large as may be chance that is followed
 _MOST_PENDING = 12
+_PERIOD_BINS = 19  # from one search for a period to the next, on average; prime, so that no cycle avoids it
 _MOST_DISPERSION = 100.0
 _MOST_GROWTH = 0.7  # logarithm: the largest surprise of a bin that counts towards a trend
 _SURPRISE = 4.0  # times the usual: the most that one bin counts as when the dispersion is learnt
@@ -80,12 +82,11 @@ def watched(
 
 
 def _set_back(state: ForecastState, now: float) -> ForecastState:
-    """The state after the clock was set back: what was learnt stays, forecasts for given times are dropped."""
+    """The state after the clock was set back: what was learnt stays, what belongs to given times is dropped."""
     current = int(now // BIN_SECONDS)
     latest = None if state.latest is None else current - 1
-    return changed(
-        state, seen=now, bin=current, requests=0.0, seconds=0.0, latest=latest, pending=(), quarter=None, count=None
-    )
+    state = changed(state, pending=(), quarter=None, count=None, course="", period=0.0)
+    return changed(state, seen=now, bin=current, requests=0.0, seconds=0.0, latest=latest)
 
 
 def _proved(
@@ -101,7 +102,7 @@ def _learnt(
     """The state after a bin that was seen well enough."""
     found = math.log(((requests if inside is None else inside * seconds) + 0.5) / seconds)
     quarter, days = counted(state, state.bin * BIN_SECONDS, requests, seconds)
-    state = _judged(state, found)
+    state = _continued(_judged(state, found), found, requests)
     state = _followed(state, found, requests * BIN_SECONDS / seconds)
     if is_sane(startup) and startup > 0:
         startup = min(startup, MOST_STARTUP_SECONDS)
@@ -110,6 +111,17 @@ def _learnt(
     else:
         startup = state.startup_seconds
     return _foretold(changed(state, startup_seconds=startup), quarter, days)
+
+
+def _continued(state: ForecastState, found: float, requests: float) -> ForecastState:
+    """The state with one more bin of its course, and now and then with the period of that.
+
+    Counts differ from pool to pool, so that not all of them look for a period in the same pass.
+    """
+    unseen = 0 if state.latest is None else max(0, state.bin - state.latest - 1)
+    course = with_bin(state.course, found, unseen)
+    is_due = (state.bin + round(requests)) % _PERIOD_BINS == 0
+    return changed(state, course=course, period=period_of(course) if is_due else state.period)
 
 
 def _judged(state: ForecastState, found: float) -> ForecastState:

@@ -1,7 +1,8 @@
 """When the learnt state of a forecast is written into the status, and how a new process restores it.
 
 Level and trend are relearnt within a minute of traffic. What takes days to learn is how far forecasts of this pool are
-off, how long its starts take, and its daily pattern. Only a change of those is worth a write.
+off, how long its starts take, and its daily pattern, and what takes hours is whether it repeats itself every few
+minutes. Only a change of those is worth a write.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ LEAST_CARRIED_SECONDS = 60.0
 # The smallest change that counts of a margin, of a start and of a quarter of an hour; and the factor by which the
 # weight of known errors has to grow or shrink.
 SMALLEST_CHANGE, SMALLEST_GROWTH = 0.05, 2.0
+# Bins: periods that differ by less are the same.
+SMALLEST_PERIOD = 1.0
 # The quantile that margins are made of.
 _MOST_OF_THE_TIME = 0.95
 REMEMBERED = 4096  # unpacked texts: every pass reads those that are persisted
@@ -106,7 +109,15 @@ def more_came_than_ever(known: ForecastState, state: ForecastState) -> bool:
     return state.highest - known.highest >= SMALLEST_CHANGE
 
 
-NEWS = (the_margin_is_another, more_is_known_of_errors, more_came_than_ever, starts_take_another_time, days_are_others)
+def the_cycle_is_another(known: ForecastState, state: ForecastState) -> bool:
+    """Traffic was found to repeat itself, or not to any more, or after another time."""
+    return abs(state.period - known.period) >= SMALLEST_PERIOD
+
+
+NEWS = (
+    *(the_margin_is_another, more_is_known_of_errors, more_came_than_ever, starts_take_another_time, days_are_others),
+    the_cycle_is_another,
+)
 
 
 def _is_another_day(before: tuple[float | None, ...], now: tuple[float | None, ...]) -> bool:

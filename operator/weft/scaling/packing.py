@@ -11,11 +11,12 @@ import base64
 import math
 import struct
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from weft.domain.changed import changed
 from weft.domain.forecast import ForecastState, Pending, QuarterHour
 from weft.domain.start_up import KEPT_STARTS, LONGEST_PHASE_SECONDS, PHASES, MeasuredStart
+from weft.scaling.cycles import LONGEST_BINS, MOST_KEPT_BYTES, SHORTEST_BINS, continued, kept_part
 from weft.scaling.forecast import BIN_SECONDS, MOST_STARTUP_SECONDS
 from weft.scaling.forecast_learning import HELD_BINS
 from weft.scaling.scatter import ASSUMED
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 _VERSION = "6."
 _WITHOUT_STARTS = "5."  # as the current version, without the block of starts: where none is known
+_CYCLE_AND_STARTS, _CYCLE_ALONE = "8.", "7."  # as the two above, behind the cycle in which traffic repeats itself
+_WITH_CYCLE = {_CYCLE_AND_STARTS: _VERSION, _CYCLE_ALONE: _WITHOUT_STARTS}
 _BEFORE_HIGHEST = {"4.": _VERSION, "3.": _WITHOUT_STARTS}  # without the highest rate, but else as these
 _LAST_MOMENT = 1e11  # epoch seconds: bins are counted in 4 bytes
 _MOST_REQUESTS = 1e13
@@ -61,6 +64,7 @@ _DAYS = struct.Struct(f"<{2 * QUARTERS_A_DAY}h")
 _PENDING = struct.Struct("<h4f")
 _START = struct.Struct(f"<I{len(PHASES)}H")
 _HIGHEST = struct.Struct("<f")
+_CYCLE = struct.Struct("<fH")  # the period in bins, and how many bytes of the course follow
 _BEFORE = _HEAD.size + _QUARTER.size + _ERRORS.size + _DAYS.size
 _FIXED = _BEFORE + _HIGHEST.size
 _STARTS_SIZE = KEPT_STARTS * _START.size
@@ -80,6 +84,10 @@ def packed(state: ForecastState) -> str:
     due = [each for each in state.pending if each.due > state.bin - HELD_BINS][-_MOST_PENDING:]
     content += [_PENDING.pack(each.due - state.bin, each.rate, each.scale, each.season, each.lead) for each in due]
     version = _VERSION if state.starts else _WITHOUT_STARTS
+    if state.period:
+        version = _CYCLE_AND_STARTS if state.starts else _CYCLE_ALONE
+        kept = kept_part(state.course, state.period)
+        content = [_CYCLE.pack(state.period, len(kept)), kept, *content]
     return version + base64.b64encode(b"".join(content)).decode()
 
 
@@ -95,12 +103,23 @@ def unpacked(text: str) -> ForecastState | None:
     version, numbers = text[: len(_VERSION)], text[len(_VERSION) :]
     try:
         content = base64.b64decode(numbers, validate=True)
+        cycle: dict[str, Any] = {}
+        if version in _WITH_CYCLE:
+            version, (cycle, content) = _WITH_CYCLE[version], _cycle(content)
         if version in _BEFORE_HIGHEST:
             version, content = _BEFORE_HIGHEST[version], _with_highest(content)
         has_starts = {_VERSION: True, _WITHOUT_STARTS: False}[version]
-        return _unpacked(content, has_starts=has_starts)
+        return changed(_unpacked(content, has_starts=has_starts), **cycle)
     except (KeyError, ValueError, struct.error):
         return None
+
+
+def _cycle(content: bytes) -> tuple[dict[str, Any], bytes]:
+    """The fields of a cycle, and the content behind it; raises `ValueError` or `struct.error` where there is none."""
+    period, count = _CYCLE.unpack_from(content)
+    _within(period, (SHORTEST_BINS, LONGEST_BINS))
+    kept = content[_CYCLE.size : _CYCLE.size + int(_within(count, (1, MOST_KEPT_BYTES)))]
+    return {"course": continued(kept, period), "period": period}, content[_CYCLE.size + count :]
 
 
 def _with_highest(content: bytes) -> bytes:

@@ -79,8 +79,8 @@ def with_cost(before: ForecastState | None, state: ForecastState, work: float) -
 
 
 def without_costs(state: ForecastState) -> ForecastState:
-    """The state with its usual costs and highest rate forgotten."""
-    return changed(state, costs=(0.0, 0.0, 0.0), highest=state.level)
+    """The state with its usual costs, highest rate and course forgotten: they are told in another unit of work."""
+    return changed(state, costs=(0.0, 0.0, 0.0), highest=state.level, course="", period=0.0)
 
 
 @functools.lru_cache(maxsize=REMEMBERED)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _SIDE = 16  # bounds on either side of an error of zero
 _NARROWEST, _FARTHEST = 0.01, 2.0  # logarithms of a ratio
-_PRIOR_SPREAD = 0.05
+ASSUMED_SPREAD = 0.05  # standard deviation of the assumed errors
 # The assumed errors count as much as this many independent ones: more than twenty, or the first step of a new pool
 # alone would be its 95th percentile.
 _PRIOR_WEIGHT = 24.0
@@ -36,7 +36,7 @@ BOUNDS = _bounds()
 
 
 def _assumed() -> tuple[float, ...]:
-    below = [0.0, *(0.5 * (1.0 + math.erf(bound / _PRIOR_SPREAD / math.sqrt(2.0))) for bound in BOUNDS), 1.0]
+    below = [0.0, *(0.5 * (1.0 + math.erf(bound / ASSUMED_SPREAD / math.sqrt(2.0))) for bound in BOUNDS), 1.0]
     return tuple(_PRIOR_WEIGHT * (upper - lower) for lower, upper in pairwise(below))
 
 
