@@ -41,7 +41,8 @@ AHEAD = 5  # bins, of a start of two minutes
 
 def moments(hours: float) -> Rates:
     """The middle of each step."""
-    return (np.arange(round(hours * HOUR / STEP_SECONDS)) + 0.5) * STEP_SECONDS
+    found: Rates = (np.arange(round(hours * HOUR / STEP_SECONDS)) + 0.5) * STEP_SECONDS
+    return found
 
 
 def waves(minutes: float, hours: float, mean: float = 20.0) -> Rates:
@@ -50,7 +51,8 @@ def waves(minutes: float, hours: float, mean: float = 20.0) -> Rates:
 
 
 def pulses(lasting: float, minutes: float, hours: float, mean: float = 10.0) -> Rates:
-    return np.where(moments(hours) % (60.0 * minutes) < 60.0 * lasting, 4.0 * mean, mean)
+    found: Rates = np.where(moments(hours) % (60.0 * minutes) < 60.0 * lasting, 4.0 * mean, mean)
+    return found
 
 
 def came(rates: Rates, seed: int = 1) -> list[float]:

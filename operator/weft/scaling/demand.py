@@ -52,7 +52,7 @@ class Want:
 
     `basis` says why; a callable is only evaluated once there is an event to report. `kept` is the count if demand were
     as much higher as chance may hide, and `serving` the count that what is offered now, be it a burst, may need, or
-    what a cycle brings back within two starts.
+    what a cycle brings back within two starts. `rises` says that the last seconds brought more than chance explains.
     """
 
     replicas: int | None
@@ -60,6 +60,7 @@ class Want:
     basis: str | Callable[[], str]
     kept: int = 0
     serving: int = 0
+    rises: bool = False
 
     @property
     def because(self) -> str:
@@ -137,12 +138,7 @@ def want_for(sight: Sight, wished: Demand) -> Want:
     needed, kept = carrying(rate, capacity), carrying(likely, capacity)
     if sight.backlogged or not sight.tells_everything or request.network_bound:  # those that wait for KV count, too
         needed, kept = max(needed, request.current), max(kept, request.current)
-    serving = needed
-    if wished.rises:
-        serving = max(needed, request.current)
-    elif wished.persisting < wished.offered:
-        serving = carrying(wished.offered, capacity)
-    serving = max(serving, carrying(again, capacity))
+    serving = max(needed, carrying(max(wished.offered, again), capacity))
 
     def basis() -> str:
         told = sight.problem
@@ -151,7 +147,8 @@ def want_for(sight: Sight, wished: Demand) -> Want:
         said = f"{request_rate(wished.offered)} offered ({told}){_persisting(wished)}{_spare(request.spec)}"
         return f"{said}{_foreseen(wished)}; one replica serves {request_rate(capacity)}"
 
-    return Want(needed, may_shrink=reading is not None and reading.whole, basis=basis, kept=kept, serving=serving)
+    may_shrink = reading is not None and reading.whole
+    return Want(needed, may_shrink, basis, kept=kept, serving=serving, rises=wished.rises)
 
 
 def _persisting(wished: Demand) -> str:

@@ -85,13 +85,23 @@ def from_the_new_count(request: ScaleRequest, answer: ScaleAnswer) -> ScaleReque
 def _external(sight: Sight, want: Want, bounds: Bounds) -> ScaleAnswer:
     desired = sight.request.current
     memory = _remember_want(sight, want, bounds)
-    peak = max((wanted for _, wanted in memory.wanted), default=desired)
-    recommended = bounds.clamp(peak)
+    recommended = bounds.clamp(_recommended(changed(sight, memory=memory), want))
     message, asked = f"{counted(desired, 'replica')}, as spec.scaling.replicas says", sight.request.spec.replicas or 0
     if desired != asked:
         message = f"spec.scaling.replicas is {asked}, which the bounds make {desired}"
     needed = max((wanted for _, wanted in memory.wanted), default=0) if want.replicas is None else want.replicas
     return ScaleAnswer(desired, recommended, Explanation(Reason.OwnedExternally, message), memory, needed=needed)
+
+
+def _recommended(sight: Sight, want: Want) -> int:
+    """What Auto would go to from the count of the owner; it never exceeds both that and what traffic wanted lately.
+
+    A rise that holds an Auto pool for a moment holds no recommendation: an HPA keeps the highest of the last minutes,
+    and would keep a count that was far too high from one rise to the next.
+    """
+    current = sight.request.current
+    peak = max((wanted for _, wanted in sight.memory.wanted), default=current)
+    return peak if peak >= current else min(current, _floor(sight, replace(want, rises=False)))
 
 
 def _next_count(sight: Sight, want: Want, bounds: Bounds) -> int:
@@ -115,7 +125,9 @@ def _floor(sight: Sight, want: Want) -> int:
     runs.
     """
     request = sight.request
-    if not want.may_shrink or request.now - sight.memory.since < request.spec.scale_down_delay_seconds:
+    if want.rises or not want.may_shrink:
+        return request.current
+    if request.now - sight.memory.since < request.spec.scale_down_delay_seconds:
         return request.current
     if max(kept for _, kept in sight.memory.kept) >= request.current:
         return request.current
@@ -219,7 +231,7 @@ def _why_not_fewer(sight: Sight, want: Want, bounds: Bounds) -> tuple[Explanatio
         message = f"no scale-down until metrics were seen for {delay:g} s without a gap"
         return Explanation(Reason.HoldAfterStart, message), unseen
     needed = [at for at, kept in sight.memory.kept if kept >= request.current]
-    if want.serving >= request.current:
+    if want.rises or want.serving >= request.current:
         needed.append(request.now)
     if not needed:
         return _step_limited(sight)
