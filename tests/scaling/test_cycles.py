@@ -41,7 +41,7 @@ AHEAD = 5  # bins, of a start of two minutes
 
 def moments(hours: float) -> Rates:
     """The middle of each step."""
-    found: Rates = (np.arange(round(hours * HOUR / STEP_SECONDS)) + 0.5) * STEP_SECONDS
+    found: Rates = np.arange(0.5, round(hours * HOUR / STEP_SECONDS), dtype=np.float64) * STEP_SECONDS
     return found
 
 
