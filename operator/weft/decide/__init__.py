@@ -20,8 +20,9 @@ Set out. `course`: a turn under way. `availability`: places, quotas and the time
     which nodes come last for it. `handover`: who is placed by another scheduler. `holes`: which shapes the holes allow.
     `outgrown`: who wants more than its shape has places for. `at_maximum`: who may have no more of it. `elsewhere`:
     which other shapes serve more.
-Find places. `growth`: where the next replica goes. `racks`: halves that share an NVLink domain. `spares`: nodes that
-    are kept. `making_room`: what a few moves would open. `moving`: moves that are under way.
+Find places. `growth`: where the next replica goes. `slots`: whether it has one. `nvlink_domains`: which of them hold a
+    whole split. `racks`: halves that share one. `spares`: nodes that are kept. `making_room`: what a few moves would
+    open. `moving`: moves that are under way.
 Take what is scarce. `preemption`: a place, from lower pools. `quota_preemption`: room in a quota. `taking`: what these
     have in common. `yielding`: whom lower pools could give up.
 Tell. `telling`: the status of a pool, and when to look again. `telling_places`: where its replicas are, and what they

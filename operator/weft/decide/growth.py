@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from weft.decide.accounts import Accounts, has_no_room
 from weft.decide.promises import holder_name, holds_of
+from weft.decide.slots import NOTHING, slot_with, suppose_taken
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.status import Assignment, ComputeDomain
-from weft.engines.host_memory import pod_needs
 from weft.engines.nvlink import over_nvlink
-from weft.placement import ALONE, Hold, Neighbours, PlacementRefusal, Slot, cliques_of, compute_domain_of, find_slot
+from weft.placement import ALONE, Hold, Neighbours, PlacementRefusal, Slot, cliques_of, compute_domain_of
 from weft.render import shared_by
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from weft.domain.status import Handover
     from weft.placement import FreeMap
 
-NOTHING: Sequence[Hold] = ()
 _OTHERWISE_REFUSED = frozenset({Reason.BudgetExhausted, Reason.Preempting, Reason.Preempted})
 
 
@@ -224,25 +223,6 @@ def place(growth: Growth, free: FreeMap, neighbours: Neighbours, *, tells: bool 
     return refused if isinstance(found, PlacementRefusal) else found
 
 
-def fits_in_place(planned: Planned, own: Sequence[Hold], free: FreeMap) -> bool:
-    """Whether a replacement has a place, spares included, once what is kept or held for it (`own`) is free."""
-    placement = replace(planned.spec.placement, spare_nodes_per_domain=0)
-    return isinstance(_slot_with(own, planned, placement, free, ALONE), Slot)
-
-
-def have_room(replicas: int, planned: Planned, own: Sequence[Hold], free: FreeMap) -> bool:
-    """Whether so many replacements have a place, spares included, once what these hold (`own`) is free."""
-    placement = replace(planned.spec.placement, spare_nodes_per_domain=0)
-    with free.supposing():
-        free.suppose_gone(own)
-        for _ in range(replicas):
-            slot = _slot_with(NOTHING, planned, placement, free, ALONE)
-            if isinstance(slot, PlacementRefusal):
-                return False
-            _suppose_taken(slot, planned, free)
-    return True
-
-
 def lacks_room_for(replicas: int, growth: Growth, free: FreeMap) -> Explanation | None:
     """Why so many more have no place at once; None where they have."""
     with free.supposing():
@@ -268,34 +248,12 @@ def _try(  # noqa: PLR0913 - who looks, for what, where and how
     Spares among that are left alone as far as `placement` says.
     """
     holds = (*growth.spares, *growth.opened, *more)
-    return _slot_with(holds, growth.planned, placement, free, neighbours, tells=tells)
-
-
-def _slot_with(  # noqa: PLR0913 - as `find_slot` takes it
-    holds: Sequence[Hold],
-    planned: Planned,
-    placement: PlacementSpec,
-    free: FreeMap,
-    neighbours: Neighbours,
-    *,
-    tells: bool = True,
-) -> Slot | PlacementRefusal:
-    with free.supposing():
-        free.suppose_gone(holds)
-        needs = pod_needs(planned.spec, planned.plan.shape)
-        return find_slot(planned.plan.shape, placement, free, neighbours, needs, tells=tells)
+    return slot_with(holds, growth.planned, placement, free, neighbours, tells=tells)
 
 
 def suppose_placed(growth: Growth, slot: Slot, free: FreeMap) -> None:
     """Count as taken what the pool's next replica takes there, its place in a ComputeDomain with it."""
-    _suppose_taken(slot, growth.planned, free)
-
-
-def _suppose_taken(slot: Slot, planned: Planned, free: FreeMap) -> None:
-    shape = planned.plan.shape
-    joins = shape.pods > 1 or bool(planned.spec.placement.nvlink_domain)
-    for node in slot.nodes:
-        free.shift(node, -shape.gpus_per_pod, int(joins))
+    suppose_taken(slot, growth.planned, free)
 
 
 def assign(growth: Growth, nodes: tuple[str, ...], fabric: Fabric, now: float) -> Assignment:

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from weft.decide.at_maximum import MORE, wanted_within_the_hour, would_be_too_small_again
 from weft.decide.backoff import failure_of, remaining_seconds
-from weft.decide.growth import NOTHING, Growth, place, suppose_placed
+from weft.decide.growth import Growth, place, suppose_placed
 from weft.decide.left_shapes import comes_back
 from weft.decide.promises import held_by
 from weft.decide.rollout import limits_of
+from weft.decide.slots import NOTHING
 from weft.decide.wished_shapes import WishedShape
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.scaling_spec import ScalingMode

@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from weft.decide.growth import assign, fits_in_place
+from weft.decide.growth import assign
 from weft.decide.moving import makes_room_for, owner_of, required_of, waits_for
 from weft.decide.promises import held_by
 from weft.decide.rollout import limits_of
+from weft.decide.slots import fits_in_place
 from weft.domain.changed import changed
 from weft.domain.moves import Relocation
 from weft.engines.nvlink import over_nvlink

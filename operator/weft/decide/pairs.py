@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from weft.decide.facts import Facts, kept_engine, shape_request
 from weft.decide.kept_shapes import left_lately, stays_in_its_shape
-from weft.decide.racks import no_domain_for
+from weft.decide.nvlink_domains import no_domain_for
 from weft.decide.support import (
     refuse_a_front_of_pairs,
     refuse_unsupported,

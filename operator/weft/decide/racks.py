@@ -7,11 +7,10 @@ their assignments. A split that outgrows it is refused more, as KV from elsewher
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from weft.decide.nvlink_domains import forms, within
 from weft.domain.changed import changed
-from weft.domain.reasons import Explanation, Reason
 from weft.engines.host_memory import pod_needs
 from weft.engines.nvlink import over_nvlink
 from weft.placement import eligible_domains, natural
@@ -21,10 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from weft.decide.course import Course
-    from weft.decide.planning import Planned
-    from weft.domain.fabric import Fabric, NvlinkDomain
-    from weft.domain.spec import SplitSpec
-    from weft.domain.status import Assignment
+    from weft.domain.fabric import Fabric
     from weft.placement import EligibleDomain, FreeMap
 
     _Together = Sequence[Course]  # both halves of a split
@@ -52,43 +48,6 @@ def _bind_all(splits: Sequence[_Together], free: FreeMap) -> None:
             _bind(together, home, promised)
 
 
-def no_domain_for(spec: SplitSpec, fabric: Fabric) -> Explanation | None:
-    """Why no NVLink domain can hold any of a split, whatever runs there; None where one can."""
-    if any(map(_forms, _allowed(spec, fabric))):
-        return None
-    which = "no ComputeDomains are formed on them" if any(map(_spans, _allowed(spec, fabric))) else "there is none"
-    return Explanation(
-        Reason.NoAccelerator,
-        "kvTransfer.transport NVLink needs nodes that share an NVLink domain, and NVIDIA's DRA driver on them: "
-        f"{which}; use Auto, RDMA or TCP",
-    )
-
-
-def within_its_domain(assignment: Assignment, planned: Planned, fabric: Fabric) -> Planned:
-    """The plan, by which a successor of a replica stays in the NVLink domain that its split shares, if any."""
-    known = fabric.nodes()
-    inside = [known[name].domain for name in assignment.nodes if name in known]
-    return planned if not assignment.shared_domain or not inside else _within(inside[0], planned)
-
-
-def _within(domain: str, planned: Planned) -> Planned:
-    placement = replace(planned.spec.placement, nvlink_domain=domain)
-    return changed(planned, spec=changed(planned.spec, placement=placement))
-
-
-def _allowed(spec: SplitSpec, fabric: Fabric) -> Iterator[NvlinkDomain]:
-    sides = spec.prefill.placement, spec.decode.placement
-    return (each for each in fabric.domains if all(side.allows(each.accelerator) for side in sides))
-
-
-def _spans(domain: NvlinkDomain) -> bool:
-    return len(domain.nodes) > 1
-
-
-def _forms(domain: NvlinkDomain) -> bool:
-    return _spans(domain) and any(node.shares_memory for node in domain.nodes)
-
-
 def _home(together: _Together, fabric: Fabric) -> str | None:
     """The domain in which most replicas of the planned pair are, as they were assigned; None where there are none."""
     known = fabric.nodes()
@@ -110,7 +69,7 @@ def _name(course: Course) -> str | None:
 
 def _bind(together: _Together, home: str, promised: Counter[str]) -> None:
     for course in together:
-        bound = _within(home, course.growth.planned)
+        bound = within(home, course.growth.planned)
         course.growth.planned = bound
         course.turn = changed(course.turn, planned=bound)
         promised[home] += max(0, course.growth.desired - course.have) * bound.plan.shape.pods
@@ -127,7 +86,7 @@ def _chosen(together: _Together, free: FreeMap, promised: Mapping[str, int]) -> 
     enough = [name for name, room in rooms.items() if room >= wanted]
     if enough:
         return min(enough, key=lambda name: (shared[name], rooms[name], natural(name)))
-    one = next((domain.name for domain in free.fabric.domains if _forms(domain)), None)  # full: it says what lacks
+    one = next((domain.name for domain in free.fabric.domains if forms(domain)), None)  # full: it says what lacks
     return min(rooms, key=lambda name: (-rooms[name], shared[name], natural(name)), default=one)
 
 
@@ -146,7 +105,7 @@ def _nodes_for(course: Course, own: set[str], free: FreeMap) -> dict[str, set[st
     spec, shape = planned.spec, planned.plan.shape
     domains = eligible_domains(shape, spec.placement, free, pod_needs(spec, shape))
     found = {
-        each.domain.name: set(_usable(each, shape.gpus_per_pod, own, free)) for each in domains if _forms(each.domain)
+        each.domain.name: set(_usable(each, shape.gpus_per_pod, own, free)) for each in domains if forms(each.domain)
     }
     return {name: nodes for name, nodes in found.items() if nodes}
 

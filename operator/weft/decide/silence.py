@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from weft.decide.growth import have_room
 from weft.decide.promises import held_by, holder_name
+from weft.decide.slots import have_room
 
 if TYPE_CHECKING:
     from weft.decide.health import AssignedReplica, Loss

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.decide.growth import fits_in_place
+from weft.decide.nvlink_domains import within_its_domain
 from weft.decide.promises import held_by, holder_name
-from weft.decide.racks import within_its_domain
+from weft.decide.slots import fits_in_place
 from weft.engines.host_memory import pod_needs
 from weft.placement import Hold, PlacementRefusal, eligible_domains, find_slot, spare_nodes, spares_of
 

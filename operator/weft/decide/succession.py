@@ -10,11 +10,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from weft.decide.health import SCHEDULING_SECONDS, Loss
+from weft.decide.nvlink_domains import within_its_domain
 from weft.decide.promises import holder_name, holds_of
-from weft.decide.racks import within_its_domain
+from weft.decide.slots import slot_with
 from weft.domain.reasons import Explanation, Reason
-from weft.engines.host_memory import pod_needs
-from weft.placement import Slot, find_slot
+from weft.placement import ALONE, Slot
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -68,12 +68,8 @@ def _may_move(replica: AssignedReplica, planned: Planned, free: FreeMap, now: fl
     """Whether it has waited long enough, and finds a place that nobody holds any more."""
     if now - replica.assignment.since < SCHEDULING_SECONDS or replica.assignment.revision != planned.revision:
         return False
-    spec = within_its_domain(replica.assignment, planned, free.fabric).spec
-    with free.supposing():
-        free.suppose_gone(_holds(replica, planned, free))
-        return isinstance(
-            find_slot(planned.plan.shape, spec.placement, free, needs=pod_needs(spec, planned.plan.shape)), Slot
-        )
+    bound, holds = within_its_domain(replica.assignment, planned, free.fabric), _holds(replica, planned, free)
+    return isinstance(slot_with(holds, bound, bound.spec.placement, free, ALONE), Slot)
 
 
 def _holds(replica: AssignedReplica, planned: Planned, free: FreeMap) -> list[Hold]:
