@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from weft.decide.conditions import FALSE, TRUE, UNKNOWN
 from weft.decide.network import network_bound
 from weft.domain.snapshot import PoolObservation
+from weft.domain.status import FALSE, TRUE, UNKNOWN
 from weft.domain.workload import Role, Slo
 
 LATE = Slo(ttft=((95, 2.0),))

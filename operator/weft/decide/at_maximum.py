@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from weft.decide.conditions import TRUE, UNKNOWN, slo_met
-from weft.decide.judged import seen_of, targets_of
+from weft.decide.judged import seen_of, slo_met, targets_of
 from weft.decide.kept_shapes import SHAPE_STAYS_SECONDS
 from weft.domain.reasons import Reason
 from weft.domain.scaling_spec import ScalingMode
+from weft.domain.status import TRUE, UNKNOWN
 from weft.scaling.sight import GAP_SECONDS
 
 if TYPE_CHECKING:

@@ -22,11 +22,11 @@ from weft.decide.holding import hold
 from weft.decide.learning import learn
 from weft.decide.making_room import Purse
 from weft.decide.order import Unit, in_order, priority_of
-from weft.decide.outliers import look_for_outliers
 from weft.decide.pairs import plan_as_wished, plan_pairs
 from weft.decide.pass_state import PassState
 from weft.decide.promises import free_map
 from weft.decide.settling import as_decided, both, may_change_again
+from weft.decide.siblings import look_for_outliers
 from weft.decide.steps import take_turns
 from weft.decide.succession import resettled
 from weft.decide.survivors import Roll, Survivors, survivors

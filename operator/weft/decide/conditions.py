@@ -1,4 +1,4 @@
-"""The conditions that deciding owns, and some that are there only while True; two have modules of their own.
+"""The conditions that deciding owns, and some that are there only while True; others have modules of their own.
 
 Messages carry no live numbers, so that a steady state writes nothing; the numbers are in `status.observed` and on
 `/metrics`.
@@ -8,23 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.domain.figures import agreeing, seconds
+from weft.domain.figures import agreeing
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.relaxations import relaxations_refused
-from weft.domain.status import Condition
+from weft.domain.status import FALSE, TRUE, UNKNOWN, Condition
 from weft.engines import adapter_for
-from weft.scaling import is_resolved, read_percentile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from weft.domain.decision import CapacityRequest
     from weft.domain.shape import EngineRelease, Plan
-    from weft.domain.snapshot import PoolObservation
     from weft.domain.spec import PoolSpec
-    from weft.domain.workload import Slo
-
-TRUE, FALSE, UNKNOWN = "True", "False", "Unknown"
 
 
 def planned(plan: Plan | Explanation) -> Condition:
@@ -69,60 +62,3 @@ def capacity_requested(request: CapacityRequest | None) -> tuple[Condition, ...]
     noun = agreeing(request.groups * request.domain_gpus, "GPU", "GPUs")
     message = f"{request.groups} x {request.domain_gpus} {request.accelerator} {noun} free {on}"
     return (Condition("CapacityRequested", TRUE, Explanation(Reason.NoSlot, message)),)
-
-
-def slo_met(slo: Slo, observation: PoolObservation | None) -> Condition:
-    """Whether every measured percentile with a target is within it."""
-    if not slo.ttft and not slo.tpot:
-        return Condition("SLOMet", UNKNOWN, Explanation(Reason.NoSLO, "spec.slo sets no target"))
-    if observation is None or observation.answered <= 0:
-        return Condition("SLOMet", UNKNOWN, Explanation(Reason.MetricsMissing, "no replica reports metrics"))
-    measured = list(_measured(slo, observation))
-    above = [f"{name} is above {seconds(target)}" for name, target, reached in measured if reached > target]
-    caveats = _in_doubt(slo, observation)
-    if above:
-        return Condition("SLOMet", FALSE, Explanation(Reason.AboveSLO, "; ".join((*above, *caveats))))
-    if not measured:
-        return Condition("SLOMet", UNKNOWN, _unmeasured(observation, caveats))
-    names = ", ".join(name for name, _, _ in measured)
-    return Condition("SLOMet", TRUE, Explanation(Reason.WithinSLO, "; ".join((f"{names} within target", *caveats))))
-
-
-def _in_doubt(slo: Slo, observation: PoolObservation) -> tuple[str, ...]:
-    """What to know about latencies with targets; about coarse ones only where a target lies in the uncertain range."""
-    if not observation.caveats:
-        return ()
-    found: set[str] = set()
-    for kind, targets in (("ttft", slo.ttft), ("tpot", slo.tpot)):
-        blurred = [target for percentile, target in targets if (kind, percentile) in observation.unresolved]
-        for caveat in observation.caveats:
-            if caveat.figure == kind and targets and (caveat.blurred is None or any(map(caveat.blurs, blurred))):
-                found.add(caveat.says)
-    return tuple(sorted(found))
-
-
-def _unmeasured(observation: PoolObservation, caveats: tuple[str, ...]) -> Explanation:
-    """Why there are no latencies: the engine lacks the metrics, they cannot be measured, or there was no traffic."""
-    if observation.missing:
-        names = ", ".join(observation.missing)
-        return Explanation(Reason.MetricsMissing, f"the engine's metrics lack {names}")
-    if caveats and observation.requests_per_second:
-        return Explanation(Reason.MetricsMissing, "; ".join(caveats))
-    return Explanation(Reason.NoTraffic, "no request was measured lately")
-
-
-def _measured(slo: Slo, observation: PoolObservation) -> Iterator[tuple[str, float, float]]:
-    """(`p95 TTFT`, target, measured) for every target that was measured.
-
-    It says where the mean decides, since the target lies inside the first bucket; where it lies is no live number.
-    """
-    kinds = (
-        ("TTFT", slo.ttft, observation.ttft, observation.ttft_buckets),
-        ("TPOT", slo.tpot, observation.tpot, observation.tpot_buckets),
-    )
-    for word, targets, values, buckets in kinds:
-        for percentile, target in targets:
-            seconds = read_percentile(values, percentile)
-            if seconds is not None:
-                by_mean = (word.lower(), percentile) in observation.unresolved and not is_resolved(buckets, target)
-                yield f"p{percentile} {word}{' (by its mean)' if by_mean else ''}", target, seconds

@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from weft.decide.conditions import TRUE
 from weft.decide.left_shapes import goes_by_what_it_serves
 from weft.decide.network import network_bound
 from weft.decide.planning import Planned, plan_pool
@@ -14,6 +13,7 @@ from weft.decide.vanished import vanished_under
 from weft.domain.changed import changed
 from weft.domain.made_often import made_often
 from weft.domain.reasons import Explanation
+from weft.domain.status import TRUE
 from weft.domain.stumbling import stumbled
 from weft.scaling import (
     RatioGuard,

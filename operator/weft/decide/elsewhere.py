@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weft.decide.at_maximum import LACKS, MORE, is_at_its_maximum, is_too_small_at_its_maximum, wanted_at_its_maximum
-from weft.decide.growth import Growth
+from weft.decide.course import Growth
 from weft.decide.holes import fit, held_by_its_own, just_wanted, place_in_turn, serves
 from weft.decide.order import priority_of
 from weft.decide.pairing import rollout_of
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from weft.decide.course import Turn
-    from weft.decide.setting_out import Start
+    from weft.decide.start import Start
     from weft.domain.shape import Candidate, Shape
     from weft.placement import FreeMap
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from weft.decide.accounts import Accounts, has_no_room
-from weft.decide.promises import holder_name, holds_of
+from weft.decide.accounts import has_no_room
+from weft.decide.promises import holds_of
 from weft.decide.slots import NOTHING, slot_with, suppose_taken
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.status import Assignment, ComputeDomain
@@ -17,84 +17,12 @@ from weft.render import shared_by
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from weft.decide.course import Growth
     from weft.decide.planning import Planned
     from weft.domain.fabric import Fabric
     from weft.domain.spec import PlacementSpec
     from weft.domain.status import Handover
     from weft.placement import FreeMap
-
-_OTHERWISE_REFUSED = frozenset({Reason.BudgetExhausted, Reason.Preempting, Reason.Preempted})
-
-
-@dataclass(slots=True)
-class Growth:
-    """How one pool grows in this pass; `refusal` says why it could not grow as far as it should.
-
-    `replaced` were lost or have to move: as many may take what is kept as `spares`. `asked` is what each new replica
-    asks of another scheduler, or why it cannot; None where a slot is looked for. `opened` is kept for it alone, too, by
-    moves that are under way. `avoided` nodes come last: they did not take or start a replica. `accounts` are the quotas
-    that have to pay for every new replica. Of those `kept` so many are only `lasting`, until their nodes go.
-    """
-
-    planned: Planned
-    desired: int
-    kept: list[Assignment]
-    missing: int
-    next_replica: int
-    replaced: tuple[Assignment, ...] = ()
-    asked: Handover | Explanation | None = None
-    accounts: Accounts = field(default_factory=Accounts)
-    spares: list[Hold] = field(default_factory=list)
-    opened: list[Hold] = field(default_factory=list)
-    avoided: tuple[str, ...] = ()
-    added: list[Assignment] = field(default_factory=list)
-    lasting: int = 0
-    refusal: Explanation | None = None
-    waits_for: Growth | None = None  # the other half of a pair, which has no slot
-
-    @property
-    def wants_more(self) -> bool:
-        """Whether another slot should be looked for."""
-        return self.refusal is None and len(self.added) < self.missing
-
-    @property
-    def lacks_room(self) -> bool:
-        """Whether the fabric (and not a budget) has no room for more, and nobody makes room."""
-        return self.refusal is not None and self.refusal.reason not in _OTHERWISE_REFUSED
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether it has no replica and shall have some."""
-        return self.have < 1 and self.wants_more
-
-    @property
-    def have(self) -> int:
-        """Replicas that stay or are added in this pass."""
-        return len(self.kept) - self.lasting + len(self.added)
-
-    @property
-    def cost(self) -> float:
-        """GPUs of all desired replicas."""
-        return float(self.desired * self.planned.plan.shape.gpus)
-
-    @property
-    def nodes(self) -> tuple[str, ...]:
-        """Nodes of all its replicas."""
-        return tuple([node for assignment in (*self.kept, *self.added) for node in assignment.nodes])
-
-    def vacated(self, free: FreeMap) -> Sequence[Hold]:
-        """What its own leaving pods hold."""
-        return free.vacated(holder_name(self.planned.pool))
-
-    def add(self, assignment: Assignment) -> None:
-        """Add one replica, and charge it to the quotas."""
-        self.added.append(assignment)
-        self.accounts.pay(self.planned)
-
-    @property
-    def fill(self) -> float:
-        """Placed replicas per desired one."""
-        return self.have / max(1, self.desired)
 
 
 def behind(growths: Sequence[Growth]) -> Growth | None:

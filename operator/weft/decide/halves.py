@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from weft.decide.conditions import TRUE
 from weft.decide.pair_figures import figures_of_pair
 from weft.decide.pairs import HALVES, Pair
 from weft.decide.transport import expected_transfer_seconds, transport_of
 from weft.domain.decision import PoolDecision, SplitDecision
 from weft.domain.reasons import Explanation, Reason
-from weft.domain.status import Condition
+from weft.domain.status import TRUE, Condition
 from weft.shaping import Unpaired
 
 if TYPE_CHECKING:

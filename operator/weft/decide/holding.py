@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from weft.decide import conditions
 from weft.decide.course import PoolOutcome
+from weft.decide.judged import slo_met
 from weft.decide.learning import unwatched
 from weft.decide.network import network_bound
 from weft.decide.vanished import again_seconds, remembered_since
@@ -52,7 +53,7 @@ def _conditions(
         yield from conditions.relaxed(spec)
     yield conditions.placed(Explanation(Reason.NothingToPlace, f"there is no valid plan{_who_keeps_its_place(seen)}"))
     if spec is not None:
-        yield conditions.slo_met(spec.slo, observation)
+        yield slo_met(spec.slo, observation)
         yield network_bound(spec.role, spec.slo, observation)
 
 

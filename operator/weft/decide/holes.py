@@ -9,11 +9,12 @@ would change its shape whenever somebody else takes one. Both halves of a split 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from weft.decide.at_maximum import MORE, wanted_within_the_hour, would_be_too_small_again
 from weft.decide.backoff import failure_of, remaining_seconds
-from weft.decide.growth import Growth, place, suppose_placed
+from weft.decide.course import Growth
+from weft.decide.growth import place, suppose_placed
 from weft.decide.left_shapes import comes_back
 from weft.decide.promises import held_by
 from weft.decide.rollout import limits_of
@@ -29,23 +30,11 @@ if TYPE_CHECKING:
 
     from weft.decide.availability import Availability
     from weft.decide.course import Course, Turn
+    from weft.decide.start import Replan
     from weft.domain.shape import Candidate
     from weft.placement import FreeMap, Hold
 
 _SERVES = frozenset({Reason.CostsMore, Reason.SimplerWins, Reason.AtMaximum, Reason.ShapeKept})
-
-
-class Replan(Protocol):
-    """Plans the same turns in other shapes."""
-
-    def __call__(self, turns: Sequence[Turn], wishes: Sequence[WishedShape | None]) -> list[Turn] | None:
-        """The turns planned and counted anew; the shape of a half without a wish is chosen to go with the other half.
-
-        None where a spec, the model or the engine does not allow the wished shapes.
-        """
-
-    def alternatives(self, turns: Sequence[Turn]) -> list[tuple[Candidate, ...]]:
-        """Which other shapes each pool could run on what the cluster has now."""
 
 
 class Fitting(NamedTuple):

@@ -12,13 +12,13 @@ from itertools import islice
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from weft.decide import conditions
 from weft.decide.facts import Facts, shape_request
 from weft.decide.network import network_bound
 from weft.domain.calibration import CalibrationSubject
 from weft.domain.errors import Blocked, Invalid
 from weft.domain.made_often import made_often
 from weft.domain.shape import Calibration
+from weft.domain.status import TRUE
 from weft.domain.stumbling import stumbled
 from weft.engines import adapter_for
 from weft.perf import at_engine, at_engine_after_handover
@@ -73,7 +73,7 @@ class Fleet:
             ready=self._ready(observation, memory.outliers if memory is not None else None),
             observation=observation,
             loads=memory.loads if memory is not None else (),
-            network_bound=bound.status == conditions.TRUE,
+            network_bound=bound.status == TRUE,
         )
 
     def _ready(self, observation: PoolObservation | None, outliers: Outliers | None) -> tuple[str, ...]:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.decide.conditions import FALSE, TRUE, UNKNOWN
 from weft.domain.reasons import Explanation, Reason
-from weft.domain.status import Condition
+from weft.domain.status import FALSE, TRUE, UNKNOWN, Condition
 from weft.domain.workload import Role
 from weft.scaling import is_sane, kv_in_use, read_percentile
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from weft.decide.conditions import FALSE, TRUE
 from weft.domain.reasons import Explanation, Reason
+from weft.domain.status import FALSE, TRUE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -12,8 +12,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weft.decide.at_maximum import is_too_small_at_its_maximum
+from weft.decide.course import Growth
 from weft.decide.elsewhere import Search, just_wants
-from weft.decide.growth import Growth, place
+from weft.decide.growth import place
 from weft.decide.holes import changes_shape, kept_for_want_of_room
 from weft.decide.kept_shapes import left_lately
 from weft.decide.promises import held_by
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from weft.decide.course import Course, Turn
-    from weft.decide.setting_out import Start
+    from weft.decide.start import Start
     from weft.domain.fabric import FabricNode
     from weft.placement import FreeMap, Hold
 

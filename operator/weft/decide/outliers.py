@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from weft.decide.conditions import TRUE
 from weft.decide.course import Swap
 from weft.decide.growth import add_one
 from weft.decide.learning import unwatched
@@ -18,27 +17,19 @@ from weft.domain.changed import changed
 from weft.domain.figures import agreeing
 from weft.domain.pool_memory import Outliers
 from weft.domain.reasons import Explanation, Reason
-from weft.domain.remembered import LastAnswers
 from weft.domain.spec import RolloutStrategy
-from weft.domain.status import Condition
-from weft.domain.stumbling import stumbled
+from weft.domain.status import TRUE, Condition
 from weft.domain.workload import Role
 from weft.placement import Departure
-from weft.scaling.cut_off import all_fail, as_handed_over
-from weft.scaling.outliers import CUT_OFF, came_in_vain, next_to_go, wait_seconds, watched, who_lacks_kv, worth_a_look
-from weft.scaling.slowness import is_whole
+from weft.scaling.outliers import CUT_OFF, came_in_vain, next_to_go, wait_seconds, who_lacks_kv
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from weft.decide.course import Course, Turn
-    from weft.decide.survivors import Roll
     from weft.domain.pool_memory import Outlier, ScaleMemory
-    from weft.domain.snapshot import PodObservation, PoolRecord, Snapshot
     from weft.placement import FreeMap
 
-REMEMBERED = 4096  # pools
-_LAST: LastAnswers[tuple[tuple[PodObservation, ...], Role], bool] = LastAnswers(REMEMBERED)
 _SAID = {
     Reason.SlowerThanSiblings: "has been slower than its siblings for 3 min, at no higher load",
     Reason.CutOffFromPrefill: "has failed for 5 min to fetch KV as its siblings do, and computes such prompts itself",
@@ -50,70 +41,6 @@ _ALL_THAT_MAKES_IT_SLOW = {
     Role.Decode: "it fails to fetch KV, too, and computes such prompts itself, which may be all that makes it slow",
 }
 _MOST_NAMED = 5  # in one message
-
-
-def look_for_outliers(snapshot: Snapshot, roll: Roll) -> Snapshot:
-    """The snapshot with one more look at how the replicas of each pool do beside each other in its memory."""
-    learnt: dict[str, ScaleMemory] = {}
-    for pool in snapshot.pools:
-        known = snapshot.memory.get(pool.key.uid)
-        if known is None or pool.spec is None:
-            continue
-        seen = snapshot.observations.get(pool.key.uid)
-        try:
-            if known.outliers is None and (
-                seen is None or not _is_worth_a_look(pool.key.uid, seen.pods, pool.spec.role)
-            ):
-                continue
-            outliers = _compared(pool, known.outliers, snapshot, roll)
-        except Exception as error:
-            raise stumbled(error, pool) from error
-        if outliers != known.outliers:
-            learnt[pool.key.uid] = replace(known, outliers=outliers)
-    return replace(snapshot, memory={**snapshot.memory, **learnt}) if learnt else snapshot
-
-
-def _is_worth_a_look(uid: str, pods: tuple[PodObservation, ...], role: Role) -> bool:
-    """Whether comparing the pods of a pool could tell anything; the same pods, as in most passes, are judged once."""
-    return _LAST.ask(uid, (pods, role), lambda question: worth_a_look(*question))
-
-
-def _compared(pool: PoolRecord, known: Outliers | None, snapshot: Snapshot, roll: Roll) -> Outliers | None:
-    if pool.spec is None:
-        return known
-    pods = _pods_of(pool, snapshot, roll)
-    if pods is not None and pool.spec.role is Role.Prefill:
-        fail, ranks = _decode_fails(pool, snapshot, roll), _ranks(pool)
-        pods = {replica: as_handed_over(pod, ranks, fail=fail) for replica, pod in pods.items()}
-    present = {each.assignment.replica for each in roll.replicas(pool)}
-    return watched(known, pods, present, pool.spec.role, snapshot.now)
-
-
-def _decode_fails(prefill: PoolRecord, snapshot: Snapshot, roll: Roll) -> bool | None:
-    """Whether the decode replicas of the same split all fail to fetch KV alike; None where nobody can tell."""
-    if prefill.split_uid is None:
-        return None
-    halves = (pool for pool in snapshot.pools if pool.split_uid == prefill.split_uid)
-    decode = next((pool for pool in halves if pool.spec is not None and pool.spec.role is Role.Decode), None)
-    pods = _pods_of(decode, snapshot, roll) if decode is not None else None
-    return all_fail(pods) if pods is not None else None
-
-
-def _ranks(pool: PoolRecord) -> int:
-    """How many processes of one engine hold KV of the same prompt."""
-    shape = pool.status.plan.shape if pool.status.plan is not None else None
-    return 1 if shape is None else shape.tensor_parallel * shape.pipeline_parallel * shape.prefill_context_parallel
-
-
-def _pods_of(pool: PoolRecord, snapshot: Snapshot, roll: Roll) -> dict[int, PodObservation] | None:
-    """What ready replicas of the planned revision tell, by replica; None where one of them does not."""
-    observation, revision = snapshot.observations.get(pool.key.uid), pool.status.revision
-    if observation is None or not is_whole(observation):
-        return None
-    told = {each.pod: each for each in observation.pods}
-    ready = [each for each in roll.replicas(pool) if each.ready and each.assignment.revision == revision]
-    names = {each.assignment.replica: each.pods[0].name for each in ready}
-    return {replica: told[name] for replica, name in names.items()} if told.keys() >= set(names.values()) else None
 
 
 def outlier_that_goes(turn: Turn, present: Sequence[Departure]) -> Outlier | None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from weft.decide.availability import Availability
 from weft.decide.avoidance import avoided_by
 from weft.decide.backoff import failure_of, remaining_seconds
-from weft.decide.course import NOTHING_TO_WEIGH, Course, Leaving, OwnMoves
+from weft.decide.course import NOTHING_TO_WEIGH, Course, Growth, Leaving, OwnMoves
 from weft.decide.drains import displacement, is_urgent, noticed_at, over_seconds, serves_seconds
-from weft.decide.growth import Growth
 from weft.decide.holes import changes_shape, kept_for_want_of_room, new_shapes_fit
 from weft.decide.moving import still_told
 from weft.decide.outliers import because_it_does_worse, outlier_that_goes
@@ -29,22 +27,7 @@ if TYPE_CHECKING:
 
     from weft.decide.course import Turn
     from weft.decide.health import AssignedReplica
-    from weft.decide.holes import Replan
-    from weft.decide.moving import Moves
-
-
-@dataclass(frozen=True, slots=True)
-class Start(Availability):
-    """What everybody starts from: what is available, which replicas make room, and which have no other half yet.
-
-    `replan` plans pools in other shapes. `gone` are those that left when the same pools set out in others: what these
-    had is free already.
-    """
-
-    moves: Moves
-    replan: Replan
-    alone: frozenset[tuple[str, int]] = frozenset()
-    gone: frozenset[tuple[str, int]] = frozenset()
+    from weft.decide.start import Start
 
 
 def all_set_out(units: Sequence[Sequence[Turn]], start: Start) -> list[list[Course]]:

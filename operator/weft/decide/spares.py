@@ -13,8 +13,7 @@ from weft.placement import Hold, PlacementRefusal, eligible_domains, find_slot, 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from weft.decide.course import Turn
-    from weft.decide.growth import Growth
+    from weft.decide.course import Growth, Turn
     from weft.placement import Departure, EligibleDomain, FreeMap
 
 

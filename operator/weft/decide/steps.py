@@ -25,8 +25,9 @@ from weft.decide.preemption import keep_what_leaves, places_needed, preempt
 from weft.decide.quota_preemption import keep_room, take_room
 from weft.decide.racks import keep_halves_together
 from weft.decide.rounds import Fill, fill_of, in_rounds
-from weft.decide.setting_out import Start, all_set_out, set_out_anew
+from weft.decide.setting_out import all_set_out, set_out_anew
 from weft.decide.spares import keep_spares
+from weft.decide.start import Start
 from weft.decide.telling import outcome_of
 from weft.decide.weighing import say_what_traffic_holds
 from weft.domain.stumbling import stumbled
@@ -35,10 +36,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from weft.decide.availability import Availability
-    from weft.decide.course import Course, PoolOutcome, Turn
-    from weft.decide.growth import Growth
-    from weft.decide.holes import Replan
+    from weft.decide.course import Course, Growth, PoolOutcome, Turn
     from weft.decide.making_room import Purse
+    from weft.decide.start import Replan
     from weft.placement import FreeMap
 
     _Courses = Sequence[Sequence[Course]]

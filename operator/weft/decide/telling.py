@@ -14,7 +14,7 @@ from weft.decide.backoff import remaining_seconds
 from weft.decide.budgets import PROMISED_SECONDS
 from weft.decide.course import PoolOutcome
 from weft.decide.forecasts import start_up_now
-from weft.decide.judged import seen_of, targets_of
+from weft.decide.judged import seen_of, slo_met, targets_of
 from weft.decide.kept_shapes import changes_in_seconds
 from weft.decide.left_shapes import shape_left
 from weft.decide.network import network_bound
@@ -118,7 +118,7 @@ def _conditions(course: Course, request: CapacityRequest | None, free: FreeMap, 
         *conditions.arguments_unknown(spec.engine.args, plan.engine),
         *conditions.relaxed(spec),
         conditions.placed(placement_of(course, free, now)),
-        conditions.slo_met(slo, seen),
+        slo_met(slo, seen),
         network_bound(spec.role, slo, seen),
         *transfers_failing(course, now),
         *conditions.capacity_requested(request),

@@ -24,8 +24,7 @@ from weft.domain.spec import DomainRule
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from weft.decide.course import Course
-    from weft.decide.growth import Growth
+    from weft.decide.course import Course, Growth
     from weft.decide.health import AssignedReplica
     from weft.decide.survivors import Stranded
     from weft.domain.fabric import Fabric, FabricNode

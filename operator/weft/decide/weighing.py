@@ -22,8 +22,7 @@ from weft.domain.reasons import Explanation, Reason
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from weft.decide.course import Course, Turn, Why
-    from weft.decide.growth import Growth
+    from weft.decide.course import Course, Growth, Turn, Why
     from weft.placement import Departure
 
 # For as long a rollout in which nobody comes first waits for GPUs or for traffic to fall: a new GPU node takes 5 to 10

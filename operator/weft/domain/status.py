@@ -132,6 +132,9 @@ class LeftShape:
     capacity: float = 0.0
 
 
+TRUE, FALSE, UNKNOWN = "True", "False", "Unknown"  # what `Condition.status` may be
+
+
 @made_often
 @dataclass(frozen=True, slots=True)
 class Condition:
