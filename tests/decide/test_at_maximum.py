@@ -13,7 +13,7 @@ from tests.decide.world import World, pool
 from tests.fabric.cluster import busy
 from weft.catalog import load
 from weft.decide import as_decided, decide
-from weft.decide.kept_shapes import SHAPE_STAYS_SECONDS
+from weft.decide.plans.kept_shapes import SHAPE_STAYS_SECONDS
 from weft.domain.quotas import QuotaRecord
 from weft.domain.scaling_spec import ScalingSpec
 from weft.domain.spec import PlacementSpec, PoolSpec, RolloutSpec, RolloutStrategy, ShapePins

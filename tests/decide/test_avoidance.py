@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tests.decide.test_kueue import KUEUE
 from tests.decide.world import World, expert_spec, external, of_kueue, pool, pool_spec
 from tests.fabric.cluster import board, busy, rack
-from weft.decide.avoidance import avoided_after
-from weft.decide.health import AssignedReplica, Loss, Surroundings, a_pod_has_ended
+from weft.decide.replicas.health import AssignedReplica, Loss, Surroundings, a_pod_has_ended
+from weft.decide.rollouts.avoidance import avoided_after
 from weft.domain.cluster import ContainerFailure, PodPhase, PodRecord
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.status import MOST_AVOIDED, Assignment, Avoided

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from weft.decide.health import AssignedReplica
+from weft.decide.replicas.health import AssignedReplica
 from weft.domain.cluster import PodIdentity, PodPhase, PodRecord
 from weft.domain.status import Assignment
 

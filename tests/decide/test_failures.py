@@ -8,8 +8,8 @@ import pytest
 
 from tests.decide.world import World, external, pool, pool_spec
 from tests.fabric.cluster import board
-from weft.decide.backoff import failed_again, remaining_seconds, wait_seconds
-from weft.decide.health import SCHEDULING_SECONDS, Loss
+from weft.decide.replicas.health import SCHEDULING_SECONDS, Loss
+from weft.decide.rollouts.backoff import failed_again, remaining_seconds, wait_seconds
 from weft.domain.cluster import ContainerFailure, PodPhase
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.status import Assignment, Failure

@@ -14,7 +14,7 @@ from tests.decide.world import World, external, pool, pool_spec
 from tests.fabric.cluster import board, rack
 from weft.catalog import load
 from weft.decide import decide
-from weft.decide.health import ANSWERED_SECONDS, NODE_LOST_SECONDS
+from weft.decide.replicas.health import ANSWERED_SECONDS, NODE_LOST_SECONDS
 from weft.domain.cluster import NodeRecord, PodPhase
 from weft.domain.reasons import Reason
 from weft.domain.snapshot import PodObservation, PoolObservation

@@ -12,8 +12,8 @@ from tests.decide.world import external, pool, pool_spec
 from tests.fabric.cluster import board
 from tests.placement.cases import free_map
 from tests.scaling.cases import seen
-from weft.decide.rollout import arriving, leaving, serving
-from weft.decide.weighing import PATIENCE_SECONDS
+from weft.decide.rollouts.rollout import arriving, leaving, serving
+from weft.decide.rollouts.weighing import PATIENCE_SECONDS
 from weft.domain.reasons import Reason
 from weft.domain.scaling_spec import ScalingSpec
 from weft.domain.spec import RolloutSpec, RolloutStrategy

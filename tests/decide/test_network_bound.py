@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from weft.decide.network import network_bound
+from weft.decide.measured.network import network_bound
 from weft.domain.snapshot import PoolObservation
 from weft.domain.status import FALSE, TRUE, UNKNOWN
 from weft.domain.workload import Role, Slo

@@ -9,9 +9,9 @@ from tests.decide.world import NVIDIA, World, external, pool, pool_spec
 from tests.fabric.cluster import board, busy
 from weft.catalog import load
 from weft.cli.draining import drain
-from weft.decide.accounts import Accounts
-from weft.decide.facts import Facts
-from weft.decide.planning import Planned, plan_pool
+from weft.decide.counting.accounts import Accounts
+from weft.decide.plans.facts import Facts
+from weft.decide.plans.planning import Planned, plan_pool
 from weft.domain.quotas import QuotaRecord
 from weft.domain.spec import RolloutSpec
 from weft.fabric import build_fabric

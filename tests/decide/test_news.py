@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tests.decide.world import World, external, pool, pool_spec
 from tests.fabric.cluster import board
-from weft.decide.news import News, news_of
+from weft.decide.telling.news import News, news_of
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.status import Condition
 

@@ -12,7 +12,7 @@ from tests.decide.kinds import STEP, Growing, board_of, boards, capacities, grow
 from tests.decide.limited import GPUS, Limited
 from tests.decide.world import World, external, pool
 from tests.fabric.cluster import busy
-from weft.decide.kept_shapes import SHAPE_STAYS_SECONDS
+from weft.decide.plans.kept_shapes import SHAPE_STAYS_SECONDS
 from weft.domain.quotas import QuotaRecord
 from weft.domain.scaling_spec import ScalingSpec
 from weft.domain.spec import PlacementSpec, RolloutSpec, RolloutStrategy

@@ -12,7 +12,7 @@ from tests.decide.kinds import board_of, boards, open_spec
 from tests.decide.world import World, external, pool
 from weft.catalog import load
 from weft.decide import decide
-from weft.decide.weighing import PATIENCE_SECONDS
+from weft.decide.rollouts.weighing import PATIENCE_SECONDS
 from weft.domain.spec import PlacementSpec
 
 SMALL, LARGE = 24, 48  # pools

@@ -12,7 +12,7 @@ from tests.decide.kinds import Growing, boards, capacities, open_spec
 from tests.decide.world import World, pool
 from weft.catalog import load
 from weft.decide import as_decided, decide
-from weft.decide.kept_shapes import SHAPE_STAYS_SECONDS
+from weft.decide.plans.kept_shapes import SHAPE_STAYS_SECONDS
 from weft.domain.scaling_spec import ScalingSpec
 from weft.domain.spec import RolloutSpec
 

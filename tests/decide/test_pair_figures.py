@@ -9,7 +9,7 @@ import pytest
 
 from tests.decide.test_splits import half, split_world
 from tests.scaling.cases import seen
-from weft.decide.pair_figures import figures_of_pair
+from weft.decide.telling.pair_figures import figures_of_pair
 from weft.domain.snapshot import Caveat
 from weft.domain.status import Observed
 from weft.domain.workload import Role, Slo

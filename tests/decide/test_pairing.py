@@ -9,10 +9,10 @@ import pytest
 
 from tests.render.pools import LLAMA, RELEASE, behind_a_gateway, plan, pool, shape, spec
 from weft.decide.course import Turn
-from weft.decide.health import AssignedReplica
-from weft.decide.pairing import alone_in
-from weft.decide.planning import Planned
-from weft.decide.survivors import Survivors
+from weft.decide.plans.planning import Planned
+from weft.decide.replicas.health import AssignedReplica
+from weft.decide.replicas.survivors import Survivors
+from weft.decide.rollouts.pairing import alone_in
 from weft.domain.calibration import CalibrationSubject
 from weft.domain.cluster import PodIdentity, PodPhase, PodRecord
 from weft.domain.pool_memory import ScaleMemory

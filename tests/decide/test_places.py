@@ -14,7 +14,7 @@ from tests.decide.test_kueue import KUEUE
 from tests.decide.test_splits import half, split_world
 from tests.decide.world import World, external, of_kueue, pool, pool_spec
 from tests.fabric.cluster import board, rack
-from weft.decide.places import REMEMBERED_SECONDS, most_placed, places_after
+from weft.decide.telling.placed_lately import REMEMBERED_SECONDS, most_placed, places_after
 from weft.domain.spec import RolloutSpec, RolloutStrategy
 from weft.domain.status import PoolStatus
 from weft.domain.workload import Role

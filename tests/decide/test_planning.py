@@ -11,8 +11,8 @@ from tests.catalog.configs import SHORT_LLAMA
 from tests.decide.world import World, pool, pool_spec
 from tests.fabric.cluster import board, taint
 from weft.catalog import load
-from weft.decide.facts import Facts
-from weft.decide.planning import Planned, plan_pool
+from weft.decide.plans.facts import Facts
+from weft.decide.plans.planning import Planned, plan_pool
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.shape import EngineName
 from weft.domain.spec import (

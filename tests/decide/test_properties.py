@@ -15,8 +15,8 @@ from tests.decide.world import expert_spec, external, of_kueue, pool_spec
 from tests.placement.cases import stages_apart
 from weft.catalog import load
 from weft.decide import decide
-from weft.decide.rollout import limits_of
-from weft.decide.worth import share_of
+from weft.decide.counting.worth import share_of
+from weft.decide.rollouts.rollout import limits_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

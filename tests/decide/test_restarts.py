@@ -18,7 +18,7 @@ from weft.api import pool_status
 from weft.api.status_reading import read_pool_status
 from weft.catalog import load
 from weft.decide import decide
-from weft.decide.forecasts import MOST_IN_A_PASS
+from weft.decide.telling.forecasts import MOST_IN_A_PASS
 from weft.domain.forecast import KeptForecast, Past
 from weft.domain.scaling_spec import ScalingSpec
 from weft.scaling.forecast import BIN_SECONDS, forecast

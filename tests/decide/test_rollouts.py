@@ -8,7 +8,7 @@ import pytest
 
 from tests.decide.world import World, external, pool, pool_spec
 from tests.fabric.cluster import board
-from weft.decide.rollout import limits_of
+from weft.decide.rollouts.rollout import limits_of
 from weft.domain.cluster import ContainerFailure, PodPhase
 from weft.domain.spec import RolloutSpec, RolloutStrategy
 

@@ -11,7 +11,7 @@ import pytest
 from tests.decide.limited import PODS, CountedLate, counted_late, desired
 from tests.decide.test_drains import cordon
 from tests.decide.world import external, pool, pool_spec
-from weft.decide.budgets import PROMISED_SECONDS
+from weft.decide.counting.budgets import PROMISED_SECONDS
 from weft.domain.scaling_spec import ScalingMode, ScalingSpec
 from weft.domain.spec import EngineSpec, PoolSpec, RolloutSpec, RolloutStrategy
 

@@ -14,12 +14,12 @@ from tests.decide.test_splits import split
 from tests.decide.world import World, external, pool, pool_spec
 from tests.fabric.cluster import board
 from tests.scaling.cases import seen
-from weft.decide.rounds import fill_of, in_rounds
+from weft.decide.counting.rounds import fill_of, in_rounds
 from weft.domain.scaling_spec import ScalingSpec
 from weft.domain.workload import Role
 
 if TYPE_CHECKING:
-    from weft.decide.rounds import Fill
+    from weft.decide.counting.rounds import Fill
 
 BOARDS = 4
 

@@ -10,7 +10,7 @@ from tests.decide.histories import left_open
 from tests.decide.test_splits import over_rdma, split_world
 from tests.decide.world import World, pool, pool_spec
 from tests.fabric.cluster import board
-from weft.decide.kept_shapes import SHAPE_STAYS_SECONDS
+from weft.decide.plans.kept_shapes import SHAPE_STAYS_SECONDS
 from weft.domain.calibration import Calibrated, CalibrationSubject
 from weft.domain.scaling_spec import ScalingMode, ScalingSpec
 from weft.domain.shape import Calibration

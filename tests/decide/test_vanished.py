@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tests.decide.histories import left_open
 from tests.decide.test_splits import half, split_conditions, split_world
 from tests.fabric.cluster import NVIDIA, board, node
-from weft.decide.vanished import VANISHED_SECONDS
+from weft.decide.replicas.vanished import VANISHED_SECONDS
 from weft.domain.spec import PlacementSpec
 from weft.domain.workload import Role
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tests.decide.loaded import STEP, loaded, loaded_split
 from tests.decide.world import external
 from tests.fabric.cluster import board
-from weft.decide.rollout import limits_of
-from weft.decide.weighing import PATIENCE_SECONDS
+from weft.decide.rollouts.rollout import limits_of
+from weft.decide.rollouts.weighing import PATIENCE_SECONDS
 from weft.domain.cluster import ContainerFailure, PodPhase
 from weft.domain.reasons import Reason
 from weft.domain.scaling_spec import ScalingSpec

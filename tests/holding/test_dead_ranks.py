@@ -8,7 +8,7 @@ import pytest
 
 from tests.holding.cluster import rack
 from tests.holding.operation import Operation, pool_body
-from weft.decide.backoff import FIRST_WAIT_SECONDS
+from weft.decide.rollouts.backoff import FIRST_WAIT_SECONDS
 from weft.domain import labels
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import pytest
 
 from tests.holding.cluster import CLIQUE, GPU, boards, node_body, rack
 from tests.holding.operation import Operation, pool_body
-from weft.decide.vanished import VANISHED_SECONDS
+from weft.decide.replicas.vanished import VANISHED_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

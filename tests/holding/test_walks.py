@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tests.holding.cluster import CLIQUE, GPU, boards, bound_to, gpus_of, rack
 from tests.holding.operation import Died, Operation, pool_body
-from weft.decide.health import NODE_LOST_SECONDS
+from weft.decide.replicas.health import NODE_LOST_SECONDS
 from weft.domain import labels
 from weft.domain.moves import MoveBudget
 from weft.fabric.faults import XID_TAINT

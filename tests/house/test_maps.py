@@ -8,11 +8,17 @@ from pathlib import Path
 
 import pytest
 
+import weft.decide
 
-@pytest.mark.parametrize("package", ["decide", "observe", "scaling"])
+DECIDING = Path(str(weft.decide.__file__)).parent
+RULES = sorted(f"decide.{head.parent.name}" for head in DECIDING.glob("*/__init__.py"))
+
+
+@pytest.mark.parametrize("package", ["decide", *RULES, "observe", "scaling"])
 def test_every_module_of_a_package_stands_in_its_map_once(package: str) -> None:
-    """A new one says what it answers, and beside whom; one that is gone is named no more."""
+    """A new one says what it answers, and beside whom; one that is gone is named no more. So do packages inside it."""
     found = importlib.import_module(f"weft.{package}")
-    modules = [path.stem for path in Path(str(found.__file__)).parent.glob("[a-z]*.py")]
+    home = Path(str(found.__file__)).parent
+    modules = [path.stem for path in home.glob("[a-z]*.py")] + [head.parent.name for head in home.glob("*/__init__.py")]
     named = re.findall(r"`([a-z_]+)`", found.__doc__ or "")
     assert sorted(modules) == sorted(named)

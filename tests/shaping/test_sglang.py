@@ -7,7 +7,7 @@ import pytest
 from tests.render.pools import pool
 from tests.shaping.cases import CATALOG, DEEPSEEK, GB200, H200, LLAMA_70B, MI300X, Wish
 from weft.api.parsing import parse_pool
-from weft.decide.support import refuse_what_the_engine_cannot
+from weft.decide.plans.support import refuse_what_the_engine_cannot
 from weft.domain.errors import Invalid
 from weft.domain.reasons import Reason
 from weft.domain.shape import EngineName

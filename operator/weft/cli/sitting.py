@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weft.decide.order import in_order
-from weft.decide.promises import free_map, holder_name
+from weft.decide.replicas.promises import free_map, holder_name
 from weft.engines.host_memory import pod_needs
 from weft.placement import Hold, by_accelerator, eligible_domains, natural, rooms_of, spare_nodes, spares_of
 

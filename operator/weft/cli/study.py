@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from weft.decide.facts import Facts, shape_request
-from weft.decide.support import refuse_a_front_of_pairs
+from weft.decide.plans.facts import Facts, shape_request
+from weft.decide.plans.support import refuse_a_front_of_pairs
 from weft.domain.errors import WeftError
 from weft.domain.reasons import Reason
 from weft.domain.spec import RouterKind, RouterSpec, ShapePins

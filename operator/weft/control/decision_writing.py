@@ -11,7 +11,7 @@ from weft.apply import ServerError, Unanswered
 from weft.control.status_writer import StatusWriter
 from weft.control.work_queue import backoff_seconds
 from weft.decide import Persisted, in_safe_order
-from weft.decide.news import news_of
+from weft.decide.telling.news import news_of
 from weft.domain.errors import Retry, WeftError
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.stumbling import Stumbled

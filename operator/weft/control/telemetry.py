@@ -12,7 +12,7 @@ from weft.control.fabric_gauges import FabricGauges
 from weft.control.pool_gauges import PoolGauges
 from weft.control.split_gauges import SplitGauges
 from weft.control.traffic_gauges import TrafficGauges
-from weft.decide.judged import seen_of
+from weft.decide.measured.judged import seen_of
 from weft.domain.crews import crews_of
 from weft.domain.workload import Role
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from weft.decide.accounts import Accounts
+    from weft.decide.counting.accounts import Accounts
     from weft.placement import FreeMap
 
 

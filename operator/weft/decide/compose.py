@@ -9,27 +9,27 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from weft.decide.accounts import Accounts
-from weft.decide.alternatives import alternatives_of
 from weft.decide.availability import Availability
-from weft.decide.budgets import Claim, charge_owed, claim_of, share_out
-from weft.decide.counts import Prospect, count, prospects
-from weft.decide.facts import Facts
-from weft.decide.forecasts import keep_forecasts
-from weft.decide.halves import decide_splits
-from weft.decide.health import NODE_LOST_SECONDS
-from weft.decide.holding import hold
-from weft.decide.learning import learn
-from weft.decide.making_room import Purse
+from weft.decide.counting.accounts import Accounts
+from weft.decide.counting.budgets import Claim, charge_owed, claim_of, share_out
+from weft.decide.counting.counts import Prospect, count, prospects
+from weft.decide.measured.learning import learn
+from weft.decide.measured.siblings import look_for_outliers
 from weft.decide.order import Unit, in_order, priority_of
-from weft.decide.pairs import plan_as_wished, plan_pairs
 from weft.decide.pass_state import PassState
-from weft.decide.promises import free_map
+from weft.decide.places.making_room import Purse
+from weft.decide.plans.alternatives import alternatives_of
+from weft.decide.plans.facts import Facts
+from weft.decide.plans.pairs import plan_as_wished, plan_pairs
+from weft.decide.replicas.health import NODE_LOST_SECONDS
+from weft.decide.replicas.promises import free_map
+from weft.decide.replicas.succession import resettled
+from weft.decide.replicas.survivors import Roll, Survivors, survivors
 from weft.decide.settling import as_decided, both, may_change_again
-from weft.decide.siblings import look_for_outliers
 from weft.decide.steps import take_turns
-from weft.decide.succession import resettled
-from weft.decide.survivors import Roll, Survivors, survivors
+from weft.decide.telling.forecasts import keep_forecasts
+from weft.decide.telling.halves import decide_splits
+from weft.decide.telling.holding import hold
 from weft.decide.turns import all_turns, turns_of
 from weft.domain.decision import Decisions, PoolDecision
 from weft.domain.stumbling import stumbled
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from weft.catalog import Catalog
     from weft.decide.course import PoolOutcome, Turn
-    from weft.decide.wished_shapes import WishedShape
+    from weft.decide.plans.wished_shapes import WishedShape
     from weft.domain.pool_memory import ScaleMemory
     from weft.domain.shape import Candidate
     from weft.domain.snapshot import Snapshot

@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from weft.decide.accounts import Accounts
-from weft.decide.promises import holder_name
+from weft.decide.counting.accounts import Accounts
+from weft.decide.replicas.promises import holder_name
 from weft.domain.made_often import made_often
 from weft.domain.reasons import Explanation, Reason
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from weft.decide.budgets import Share
-    from weft.decide.planning import Planned
-    from weft.decide.survivors import Survivors
+    from weft.decide.counting.budgets import Share
+    from weft.decide.plans.planning import Planned
+    from weft.decide.replicas.survivors import Survivors
     from weft.domain.cluster import PodRecord
     from weft.domain.decision import PoolDecision
     from weft.domain.moves import Relocation

@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from weft.decide.accounts import Accounts
-from weft.decide.budgets import PROMISED_SECONDS, replaces_in_its_room
+from weft.decide.counting.accounts import Accounts
+from weft.decide.counting.budgets import PROMISED_SECONDS, replaces_in_its_room
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from weft.decide.budgets import Claim, Share
-    from weft.decide.counts import Prospect
+    from weft.decide.counting.budgets import Claim, Share
+    from weft.decide.counting.counts import Prospect
     from weft.decide.order import Unit
-    from weft.decide.planning import Planned
-    from weft.decide.survivors import Roll, Survivors
+    from weft.decide.plans.planning import Planned
+    from weft.decide.replicas.survivors import Roll, Survivors
     from weft.domain.snapshot import Snapshot, SplitRecord
     from weft.placement import FreeMap
     from weft.scaling import ScaleAnswer

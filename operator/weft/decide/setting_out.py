@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from weft.decide.avoidance import avoided_by
-from weft.decide.backoff import failure_of, remaining_seconds
+from weft.decide.counting.worth import share_beside
 from weft.decide.course import NOTHING_TO_WEIGH, Course, Growth, Leaving, OwnMoves
-from weft.decide.drains import displacement, is_urgent, noticed_at, over_seconds, serves_seconds
-from weft.decide.holes import changes_shape, kept_for_want_of_room, new_shapes_fit
-from weft.decide.moving import still_told
-from weft.decide.outliers import because_it_does_worse, outlier_that_goes
-from weft.decide.pairing import alone_in, rollout_of
-from weft.decide.promises import keep_promise, take_back
-from weft.decide.rollout import arriving, keep_the_last, leaving, without
-from weft.decide.spares import gives_way_to_its_spare
-from weft.decide.weighing import weigh
-from weft.decide.worth import share_beside
+from weft.decide.places.moving import still_told
+from weft.decide.places.outliers import because_it_does_worse, outlier_that_goes
+from weft.decide.places.spares import gives_way_to_its_spare
+from weft.decide.replicas.promises import keep_promise, take_back
+from weft.decide.rollouts.avoidance import avoided_by
+from weft.decide.rollouts.backoff import failure_of, remaining_seconds
+from weft.decide.rollouts.drains import displacement, is_urgent, noticed_at, over_seconds, serves_seconds
+from weft.decide.rollouts.pairing import alone_in, rollout_of
+from weft.decide.rollouts.rollout import arriving, keep_the_last, leaving, without
+from weft.decide.rollouts.weighing import weigh
+from weft.decide.shapes.holes import changes_shape, kept_for_want_of_room, new_shapes_fit
 from weft.domain.spec import RolloutStrategy
 from weft.domain.stumbling import stumbled
 from weft.placement import Departure
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from weft.decide.course import Turn
-    from weft.decide.health import AssignedReplica
-    from weft.decide.start import Start
+    from weft.decide.replicas.health import AssignedReplica
+    from weft.decide.shapes.start import Start
 
 
 def all_set_out(units: Sequence[Sequence[Turn]], start: Start) -> list[list[Course]]:

@@ -6,30 +6,30 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from weft.decide.budgets import PROMISED_SECONDS
-from weft.decide.growth import behind, explain_again, grow
-from weft.decide.holes import (
+from weft.decide.counting.budgets import PROMISED_SECONDS
+from weft.decide.counting.need import needed_now
+from weft.decide.counting.rounds import Fill, fill_of, in_rounds
+from weft.decide.order import priority_of
+from weft.decide.places.growth import behind, explain_again, grow
+from weft.decide.places.making_room import make_room, say_what_is_awaited, say_who_fits_in_place
+from weft.decide.places.moving import Moves, moves_under_way
+from weft.decide.places.outliers import replace_outliers
+from weft.decide.places.preemption import keep_what_leaves, places_needed, preempt
+from weft.decide.places.quota_preemption import keep_room, take_room
+from weft.decide.places.racks import keep_halves_together
+from weft.decide.places.spares import keep_spares
+from weft.decide.rollouts.weighing import say_what_traffic_holds
+from weft.decide.setting_out import all_set_out, set_out_anew
+from weft.decide.shapes.holes import (
     as_moves_know_them,
     run_nothing,
     shapes_with_a_place,
     suppose_all_placed,
     suppose_first_placed,
 )
-from weft.decide.making_room import make_room, say_what_is_awaited, say_who_fits_in_place
-from weft.decide.moving import Moves, moves_under_way
-from weft.decide.need import needed_now
-from weft.decide.order import priority_of
-from weft.decide.outgrown import where_more_have_a_place
-from weft.decide.outliers import replace_outliers
-from weft.decide.preemption import keep_what_leaves, places_needed, preempt
-from weft.decide.quota_preemption import keep_room, take_room
-from weft.decide.racks import keep_halves_together
-from weft.decide.rounds import Fill, fill_of, in_rounds
-from weft.decide.setting_out import all_set_out, set_out_anew
-from weft.decide.spares import keep_spares
-from weft.decide.start import Start
-from weft.decide.telling import outcome_of
-from weft.decide.weighing import say_what_traffic_holds
+from weft.decide.shapes.outgrown import where_more_have_a_place
+from weft.decide.shapes.start import Start
+from weft.decide.telling.outcomes import outcome_of
 from weft.domain.stumbling import stumbled
 
 if TYPE_CHECKING:
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
     from weft.decide.availability import Availability
     from weft.decide.course import Course, Growth, PoolOutcome, Turn
-    from weft.decide.making_room import Purse
-    from weft.decide.start import Replan
+    from weft.decide.places.making_room import Purse
+    from weft.decide.shapes.start import Replan
     from weft.placement import FreeMap
 
     _Courses = Sequence[Sequence[Course]]
@@ -49,8 +49,8 @@ def take_turns(
 ) -> tuple[PoolOutcome, ...]:
     """Decide for all units, each one pool or both halves of a pair, in the order in which they get what is scarce.
 
-    That is by priority, and in rounds within one (`decide/rounds.py`). All departures come before the first arrival,
-    and all reasons after the last, so that a second pass finds what this one says.
+    That is by priority, and in rounds within one (`decide/counting/rounds.py`). All departures come before the first
+    arrival, and all reasons after the last, so that a second pass finds what this one says.
     """
     free, now = available.free, available.now
     moves = _moves(units, free, replan)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from weft.decide.budgets import pays_for_no_successor
-from weft.decide.counts import count
+from weft.decide.counting.budgets import pays_for_no_successor
+from weft.decide.counting.counts import count
+from weft.decide.counting.frozen import as_it_stays
+from weft.decide.counting.worth import stays_for_want_of_budget
 from weft.decide.course import Turn
-from weft.decide.frozen import as_it_stays
-from weft.decide.handover import handed_over
-from weft.decide.learning import Fleet, watch
-from weft.decide.worth import stays_for_want_of_budget
+from weft.decide.measured.learning import Fleet, watch
+from weft.decide.places.handover import handed_over
 from weft.domain.changed import changed
 from weft.domain.stumbling import stumbled
 from weft.scaling import replaced_values
@@ -19,11 +19,11 @@ from weft.scaling import replaced_values
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from weft.decide.budgets import Share
-    from weft.decide.counts import Prospect
+    from weft.decide.counting.budgets import Share
+    from weft.decide.counting.counts import Prospect
     from weft.decide.order import Unit
     from weft.decide.pass_state import PassState
-    from weft.decide.planning import Planned
+    from weft.decide.plans.planning import Planned
     from weft.domain.pool_memory import ScaleMemory
     from weft.scaling import ScaleAnswer
 

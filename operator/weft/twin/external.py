@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from weft.decide.wished_shapes import pinned_to
+from weft.decide.plans.wished_shapes import pinned_to
 from weft.domain.changed import changed
 from weft.domain.scaling_spec import ScalingMode
 from weft.twin.policy import PoolView

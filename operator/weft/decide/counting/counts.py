@@ -1,0 +1,200 @@
+"""How many replicas each pool shall have: plans and observations turned into questions for scaling."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from weft.decide.measured.network import network_bound
+from weft.decide.plans.left_shapes import goes_by_what_it_serves
+from weft.decide.plans.planning import Planned, plan_pool
+from weft.decide.replicas.vanished import vanished_under
+from weft.domain.changed import changed
+from weft.domain.made_often import made_often
+from weft.domain.reasons import Explanation
+from weft.domain.status import TRUE
+from weft.domain.stumbling import stumbled
+from weft.scaling import (
+    RatioGuard,
+    ScaleAnswer,
+    ScaleRequest,
+    live_workload,
+    remembered,
+    scale_pool,
+    scale_split,
+    without_costs,
+)
+from weft.shaping import Unpaired
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from weft.decide.counting.budgets import Share
+    from weft.decide.order import Unit
+    from weft.decide.plans.facts import Facts
+    from weft.decide.plans.pairs import Pair
+    from weft.decide.replicas.survivors import Roll
+    from weft.decide.replicas.vanished import Vanished
+    from weft.domain.pool_memory import LengthSample, ScaleMemory
+    from weft.domain.snapshot import PoolObservation, PoolRecord, Snapshot, SplitRecord
+    from weft.domain.workload import Workload
+
+PAIR = 2
+
+
+@made_often
+@dataclass(frozen=True, slots=True)
+class Prospect:
+    """A pool with its plan or its problem, the live workload in force, and the measured lengths that it follows.
+
+    `vanished` is since when the GPUs under its replicas are out of sight, if its shape would change because of that.
+    """
+
+    pool: PoolRecord
+    planned: Planned | None
+    problem: Explanation | None
+    live: Workload | None
+    lengths: tuple[LengthSample, ...] = ()
+    vanished: float | None = None
+
+
+def prospects(
+    snapshot: Snapshot, units: Sequence[Unit], facts: Facts, roll: Roll, pairs: Mapping[str, Pair | Unpaired]
+) -> dict[str, Prospect]:
+    """Plan every pool; the halves of a split run what was chosen for both, and nobody leaves a shape for moments."""
+    found: dict[str, Prospect] = {}
+    for unit in units:
+        for pool in unit:
+            try:
+                prospect = _prospect(pool, unit, snapshot, facts, pairs.get(pool.split_uid or ""))
+                planned, before = prospect.planned, pool.status.plan
+                if planned is not None and before is not None and planned.plan is not before:
+                    memory = snapshot.memory.get(pool.key.uid)
+                    prospect = _unless(vanished_under(planned, before.shape, roll, facts.fabric, memory), prospect)
+                found[pool.key.uid] = prospect
+            except Exception as error:
+                raise stumbled(error, pool) from error
+    return found
+
+
+def _unless(vanished: Vanished | None, prospect: Prospect) -> Prospect:
+    """The prospect, without its plan while the GPUs under its replicas are out of sight."""
+    if vanished is None:
+        return prospect
+    planned = prospect.planned if vanished.why is None else None
+    return changed(prospect, planned=planned, problem=vanished.why, vanished=vanished.since)
+
+
+def _prospect(pool: PoolRecord, unit: Unit, snapshot: Snapshot, facts: Facts, pair: Pair | Unpaired | None) -> Prospect:
+    live, lengths = _live(pool, unit, snapshot)
+    if isinstance(pair, Unpaired):
+        concerns = pool.spec is None or pair.role in {None, pool.spec.role}
+        return Prospect(pool, None, pair.why if concerns else None, live, lengths)
+    paired = pair.plan(pool.spec.role) if pair is not None and pool.spec is not None else None
+    answer = plan_pool(pool, facts, live, paired)
+    if isinstance(answer, Explanation):
+        return Prospect(pool, None, answer, live, lengths)
+    return Prospect(pool, answer, None, live, lengths)
+
+
+def _live(pool: PoolRecord, unit: Unit, snapshot: Snapshot) -> tuple[Workload | None, tuple[LengthSample, ...]]:
+    """The workload in force and what it follows; where the declared one was edited, all is measured again beside it."""
+    if pool.spec is None:
+        return None, ()
+    declared, memory = pool.spec.workload, snapshot.memory.get(pool.key.uid)
+    in_force: Workload | None = None
+    lengths: tuple[LengthSample, ...] = ()
+    if memory is not None and memory.declared == declared:
+        in_force, lengths = memory.workload, memory.lengths
+    seen = _traffic(unit, snapshot)
+    lengths = remembered(lengths, seen, snapshot.now)
+    return live_workload(declared, seen, in_force, lengths), lengths
+
+
+def _traffic(unit: Unit, snapshot: Snapshot) -> PoolObservation | None:
+    """A pool's own observation; in a pair both halves know ISL from prefill and OSL from decode."""
+    seen = [snapshot.observations.get(pool.key.uid) for pool in unit]
+    first, last = seen[0], seen[-1]
+    if len(unit) < PAIR or first is None or last is None:
+        return first
+    return replace(first, output_tokens=last.output_tokens, output_tokens_p95=last.output_tokens_p95)
+
+
+def count(
+    known: Sequence[Prospect], split: SplitRecord | None, snapshot: Snapshot, shares: Mapping[str, Share]
+) -> tuple[ScaleAnswer, ...]:
+    """Counts of one pool, or of both halves of a split together, within their shares of budgets (by UID)."""
+    requests = [
+        _request(prospect.planned, snapshot, shares.get(prospect.pool.key.uid))
+        for prospect in known
+        if prospect.planned is not None
+    ]
+    if len(requests) == PAIR:
+        requests = _told_of_the_network(requests, known)
+        spec = split.spec if split is not None else None
+        guard = RatioGuard(spec.ratio_min, spec.ratio_max) if spec is not None else RatioGuard()
+        return scale_split(requests[0], requests[1], guard)
+    return tuple(scale_pool(request) for request in requests)
+
+
+def _told_of_the_network(requests: list[ScaleRequest], known: Sequence[Prospect]) -> list[ScaleRequest]:
+    """The questions, told where KV transfers are what requests of the split wait for; either half may measure that."""
+    slos = [each.planned.spec.slo for each in known if each.planned is not None]
+    told = [network_bound(each.role, slo, each.observation) for each, slo in zip(requests, slos, strict=True)]
+    if all(each.status != TRUE for each in told):
+        return requests
+    return [replace(each, network_bound=True) for each in requests]
+
+
+def _request(planned: Planned, snapshot: Snapshot, share: Share | None) -> ScaleRequest:
+    pool, shape = planned.pool, planned.plan.shape
+    current, memory = pool.status.desired_replicas, snapshot.memory.get(pool.key.uid)
+    if planned.plan is not pool.status.plan:
+        current, memory = _in_its_replicas(planned, current, memory)
+    return ScaleRequest(
+        spec=planned.spec.scaling,
+        role=planned.spec.role,
+        current=current,
+        capacity=planned.capacity,
+        declared_rate=planned.spec.workload.requests_per_second,
+        gpus=shape.gpus,
+        pods=shape.pods,
+        now=snapshot.now,
+        observation=snapshot.observations.get(pool.key.uid),
+        memory=_of_these_lengths(memory, planned.spec.workload),
+        previous=pool.status.scale,
+        ceiling=share.ceiling(shape) if share is not None else None,
+        kept=pool.status.forecast,
+        past=snapshot.pasts.get(pool.key.uid),
+        declared_capacity=planned.plan.prediction.capacity,
+        start_up=planned.start_up,
+    )
+
+
+def _in_its_replicas(planned: Planned, current: int, memory: ScaleMemory | None) -> tuple[int, ScaleMemory | None]:
+    """The count and the last window converted by capacity into replicas of the new shape, for pools weighed by that.
+
+    The same number would be far too many, or too few. Not where `maxStep` says by how many a count may change.
+    """
+    before, now = planned.pool.status.plan, planned.plan
+    if before is None or before.shape == now.shape or planned.spec.scaling.max_step is not None:
+        return current, memory
+    if not goes_by_what_it_serves(planned):
+        return current, memory
+    ratio = before.prediction.capacity / now.prediction.capacity if now.prediction.capacity > 0 else 1.0
+    if memory is not None:
+        wanted, kept = (_times(samples, ratio) for samples in (memory.wanted, memory.kept))
+        memory = changed(memory, wanted=wanted, kept=kept)
+    return math.ceil(current * ratio), memory
+
+
+def _times(samples: tuple[tuple[float, int], ...], ratio: float) -> tuple[tuple[float, int], ...]:
+    return tuple([(at, math.ceil(count * ratio)) for at, count in samples])
+
+
+def _of_these_lengths(memory: ScaleMemory | None, declared: Workload) -> ScaleMemory | None:
+    """The memory without learnt margins, where the token lengths that work is counted in were edited."""
+    if memory is None or memory.forecast is None or memory.declared is None or memory.declared is declared:
+        return memory
+    return memory if memory.declared == declared else changed(memory, forecast=without_costs(memory.forecast))

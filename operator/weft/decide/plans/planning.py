@@ -1,0 +1,204 @@
+"""What every pool shall run: its plan, its revision and what one replica serves under the traffic there is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from weft.decide.plans.facts import kept_engine, shape_request
+from weft.decide.plans.kept_shapes import left_lately, stays_in_its_shape
+from weft.decide.plans.support import refuse_a_half_alone_over_nvlink, refuse_unsupported, refuse_what_the_engine_cannot
+from weft.domain.calibration import CalibrationSubject
+from weft.domain.changed import changed
+from weft.domain.errors import Blocked, Invalid
+from weft.domain.made_often import made_often
+from weft.domain.reasons import Explanation, Reason
+from weft.domain.remembered import LastAnswers
+from weft.perf import estimated_start
+from weft.render import revision
+from weft.shaping import (
+    ShapeRequest,
+    Supply,
+    capacity_of,
+    choose,
+    outline,
+    what_matters,
+)
+
+if TYPE_CHECKING:
+    from weft.catalog import Catalog
+    from weft.decide.plans.facts import Facts
+    from weft.domain.calibration import Calibrated
+    from weft.domain.shape import EngineRelease, Plan, Prediction
+    from weft.domain.snapshot import PoolRecord
+    from weft.domain.spec import PoolSpec
+    from weft.domain.start_up import StartUp
+    from weft.domain.status import LeftShape
+    from weft.domain.workload import Workload
+
+# Predictions that moved by less are the same: the persisted plan stays, and nothing is written.
+NOTABLE_CHANGE = 0.05
+
+
+@made_often
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A pool with what it shall run, and what its metrics will be about.
+
+    `capacity` is requests per second of one replica under the traffic in force, `start_up` what a start should take.
+    """
+
+    pool: PoolRecord
+    spec: PoolSpec
+    plan: Plan
+    revision: str
+    capacity: float
+    subject: CalibrationSubject
+    start_up: StartUp
+
+
+@made_often
+@dataclass(frozen=True, slots=True)
+class PlanInputs:
+    """What the choice for one pool depends on beside the hardware; fields as in its status.
+
+    `left` is the shape that it left within the hour.
+    """
+
+    spec: PoolSpec
+    before: Plan | None
+    engine: EngineRelease | None
+    calibration: tuple[Calibrated, ...]
+    paired: Plan | None
+    left: LeftShape | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChosenPlan:
+    """What a pool shall run, and the request that it answers; `under_way` is what capacities are asked with."""
+
+    request: ShapeRequest
+    under_way: ShapeRequest
+    plan: Plan
+    revision: str
+    subject: CalibrationSubject
+    start_up: StartUp
+
+
+REMEMBERED = 16_384  # pools
+_LAST_CHOICE: LastAnswers[tuple[PlanInputs, tuple[Supply, ...], Catalog], ChosenPlan] = LastAnswers(REMEMBERED)
+_LAST_CAPACITY: LastAnswers[tuple[ChosenPlan, Workload | None, Catalog], float] = LastAnswers(REMEMBERED)
+
+
+def plan_pool(
+    pool: PoolRecord, facts: Facts, live: Workload | None = None, paired: Plan | None = None
+) -> Planned | Explanation:
+    """The plan of a pool, or why there is none.
+
+    `live` is the measured workload, which changes what a replica is expected to serve but never the shape: a shape
+    follows what the user declared, so that neither noise nor a restart rolls a pool. `paired` is what was chosen for
+    this half of a split together with the other; a pool of its own keeps the release in its status.
+    """
+    if pool.spec is None:
+        return pool.problem or Explanation(Reason.SpecInvalid, "the spec cannot be understood")
+    status, left = pool.status, pool.status.left_shape
+    if left is not None:
+        left = left_lately(left, facts.now)
+    asked = PlanInputs(_whoever_scales(pool.spec), status.plan, status.engine, status.calibration, paired, left)
+    try:
+        chosen = _chosen_for(pool.key.uid, asked, facts)
+        capacity = _LAST_CAPACITY.ask(pool.key.uid, (chosen, live, facts.catalog), _capacity_of)
+        return Planned(pool, pool.spec, chosen.plan, chosen.revision, capacity, chosen.subject, chosen.start_up)
+    except (Invalid, Blocked) as error:
+        return Explanation(error.reason, error.message)
+
+
+def _whoever_scales(spec: PoolSpec) -> PoolSpec:
+    """The spec without the replica count of External mode: it changes often, and nothing here depends on it."""
+    return spec if spec.scaling.replicas is None else changed(spec, scaling=changed(spec.scaling, replicas=None))
+
+
+def _chosen_for(pool_uid: str, asked: PlanInputs, facts: Facts) -> ChosenPlan:
+    """What a pool shall run: what was chosen last time, as long as nothing that it depends on has changed."""
+    if not facts.supplied(asked.spec.placement):
+        return _chosen(asked, facts)  # which says why
+    question = asked, facts.supplies_for(asked.spec.placement), facts.catalog
+    return _LAST_CHOICE.ask(pool_uid, question, lambda _: _chosen(asked, facts))
+
+
+def _chosen(asked: PlanInputs, facts: Facts) -> ChosenPlan:
+    spec = asked.spec
+    refuse_unsupported(spec)
+    refuse_a_half_alone_over_nvlink(spec)
+    release = asked.paired.engine if asked.paired else kept_engine(spec.engine, asked.engine, facts.catalog)
+    request = shape_request(spec, facts, asked.before, release)
+    request = replace(request, calibration=asked.calibration, stays=stays_in_its_shape(spec, asked.before, asked.left))
+    found = asked.paired or outline(request, facts.catalog)
+    plan = _kept_or_new(asked.before, found)
+    if plan is found and not asked.paired:
+        plan = choose(request, facts.catalog)
+    refuse_what_the_engine_cannot(spec, plan, request.architecture.checkpoint_precision)
+    under_way, start_up = _under_way(request, plan), _start_up(request, plan, facts.catalog)
+    return ChosenPlan(request, under_way, plan, revision(spec, plan), _subject(spec, plan), start_up)
+
+
+def planned_for(
+    pool: PoolRecord, spec: PoolSpec, chosen: Plan, request: ShapeRequest, terms: tuple[Catalog, Workload | None]
+) -> Planned:
+    """The pool with what was chosen from this request, or its persisted plan if that is expected to do about the same.
+
+    `terms` are the catalog and the live workload.
+    """
+    catalog, live = terms
+    plan = _kept_or_new(pool.status.plan, chosen)
+    capacity = _capacity(_under_way(request, plan), plan, live, catalog)
+    return Planned(
+        pool, spec, plan, revision(spec, plan), capacity, _subject(spec, plan), _start_up(request, plan, catalog)
+    )
+
+
+def _subject(spec: PoolSpec, plan: Plan) -> CalibrationSubject:
+    return CalibrationSubject.of(spec.model.model_id, plan.engine, plan.shape)
+
+
+def _start_up(request: ShapeRequest, plan: Plan, catalog: Catalog) -> StartUp:
+    return estimated_start(request.architecture, plan, request.spec.model.source, catalog.starting)
+
+
+def _kept_or_new(before: Plan | None, chosen: Plan) -> Plan:
+    """The persisted plan as long as the same shape on the same engine is expected to do about the same."""
+    if before is None or (before.shape, before.engine) != (chosen.shape, chosen.engine):
+        return chosen
+    return before if _is_alike(before.prediction, chosen.prediction) else chosen
+
+
+def _is_alike(before: Prediction, now: Prediction) -> bool:
+    pairs = (
+        (before.capacity, now.capacity),
+        (before.ttft.p95, now.ttft.p95),
+        (before.tpot.p95, now.tpot.p95),
+        (before.weight_bytes_per_gpu, now.weight_bytes_per_gpu),
+        (before.kv_tokens, now.kv_tokens),
+    )
+    return before.limit == now.limit and all(abs(a - b) <= NOTABLE_CHANGE * max(abs(a), abs(b)) for a, b in pairs)
+
+
+def _capacity_of(question: tuple[ChosenPlan, Workload | None, Catalog]) -> float:
+    chosen, live, catalog = question
+    return _capacity(chosen.under_way, chosen.plan, live, catalog)
+
+
+def _under_way(request: ShapeRequest, plan: Plan) -> ShapeRequest:
+    """The part of the request that the capacity of a running plan depends on."""
+    return what_matters(replace(request, incumbent=None, engine=plan.engine, stays=False))
+
+
+def _capacity(under_way: ShapeRequest, plan: Plan, live: Workload | None, catalog: Catalog) -> float:
+    """Requests per second of one replica of the planned shape, with token counts as they are measured."""
+    if live is None or live == under_way.workload:
+        return plan.prediction.capacity
+    try:
+        found = capacity_of(plan, under_way, catalog, live)
+    except (Invalid, Blocked):
+        found = 0.0
+    return found or plan.prediction.capacity  # live traffic that no shape can serve must not stop the pool

@@ -1,0 +1,95 @@
+"""Pools planned in a shape that is no choice of the planner's: for want of room, or because they outgrew theirs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from weft.decide.plans.facts import shape_request
+from weft.decide.plans.planning import planned_for
+from weft.decide.plans.support import refuse_what_the_engine_cannot
+from weft.domain.errors import Blocked, Invalid
+from weft.domain.reasons import Explanation, Reason
+from weft.domain.shape import Candidate
+from weft.domain.spec import ShapePins
+from weft.shaping import choose
+
+if TYPE_CHECKING:
+    from weft.catalog import Catalog
+    from weft.decide.plans.facts import Facts
+    from weft.decide.plans.planning import Planned
+    from weft.domain.shape import Plan, Shape
+    from weft.domain.spec import PoolSpec
+    from weft.domain.workload import Workload
+    from weft.shaping import ShapeRequest
+
+
+@dataclass(frozen=True, slots=True)
+class WishedShape:
+    """A shape that is no choice of the planner's, and why it is taken all the same."""
+
+    shape: Shape
+    why: Explanation
+
+
+def plan_as(planned: Planned, wish: WishedShape, facts: Facts, live: Workload | None) -> Planned | None:
+    """The same pool in another shape; None where its spec, the model or the engine does not allow that."""
+    if not allows(planned.spec, wish.shape):
+        return None
+    try:
+        request = request_as(planned, wish, facts)
+        chosen = choose(request, facts.catalog)
+        refuse_what_the_engine_cannot(planned.spec, chosen, request.architecture.checkpoint_precision)
+    except (Invalid, Blocked):
+        return None
+    return planned_as(planned, chosen, wish, request, (facts.catalog, live))
+
+
+def request_as(planned: Planned, wish: WishedShape | None, facts: Facts) -> ShapeRequest:
+    """What the plan is chosen from where only the wished shape is left; raises as `shape_request` does."""
+    spec = planned.spec if wish is None else pinned_to(planned.spec, wish.shape)
+    request = shape_request(spec, facts, None, planned.plan.engine)
+    return replace(request, calibration=planned.pool.status.calibration)
+
+
+def planned_as(
+    planned: Planned,
+    chosen: Plan,
+    wish: WishedShape | None,
+    request: ShapeRequest,
+    terms: tuple[Catalog, Workload | None],
+) -> Planned | None:
+    """The pool with what was chosen instead, beside what would be better; None if it misses a target that is met now.
+
+    `terms` are the catalog and the live workload.
+    """
+    pool, best = planned.pool, planned.plan
+    if chosen.verdict.reason is Reason.BestEffort and best.verdict.reason is not Reason.BestEffort:
+        return None
+    if wish is not None:
+        others = (each for each in best.alternatives if each.shape != wish.shape)
+        better = Candidate(best.shape, Explanation(Reason.NoSlot, wish.why.message), best.prediction)
+        told = (*([better] if best.shape != wish.shape else []), *others)
+        chosen = replace(chosen, verdict=wish.why, alternatives=told[: len(best.alternatives)])
+    return planned_for(pool, planned.spec, chosen, request, terms)
+
+
+def allows(spec: PoolSpec, shape: Shape) -> bool:
+    """Whether the spec leaves the choice of this shape to Weft."""
+    precisions = (spec.model.precision,) if spec.model.precision else spec.model.precisions
+    return (
+        spec.placement.allows(shape.accelerator)
+        and spec.engine.name in {None, shape.engine}
+        and (not precisions or shape.precision in precisions)
+        and spec.shape.allow(shape)
+    )
+
+
+def pinned_to(spec: PoolSpec, shape: Shape) -> PoolSpec:
+    """The spec pinned to this shape, its precision and its accelerator."""
+    return replace(
+        spec,
+        shape=ShapePins.of(shape),
+        model=replace(spec.model, precision=shape.precision, precisions=()),
+        placement=replace(spec.placement, accelerators=(shape.accelerator,)),
+    )

@@ -1,0 +1,88 @@
+"""Which replicas of a new pair serve while a split rolls: as many as the other half has for them.
+
+Generations of a split never talk to each other, so a prefill replica of the new one serves nobody before a decode
+replica of it does. As the earlier ones leave only while enough others serve, both halves roll in step.
+
+Behind a Gateway one generation serves at a time: the endpoint picker is shown the next one once it is whole.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from weft.domain.spec import RolloutStrategy
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from weft.decide.course import Turn
+    from weft.decide.replicas.health import AssignedReplica
+    from weft.domain.spec import RolloutSpec
+
+
+def alone_in(turns: Sequence[Turn]) -> frozenset[tuple[str, int]]:
+    """(Pool UID, replica id) of ready replicas of a new pair that have no counterpart yet; nothing but in a rollout.
+
+    Of a half with n desired replicas floor(n m / M) serve while the other has m of M: rounded up, the earlier pair
+    would lose a half while the new one is not able to take its load.
+    """
+    if not any(_is_earlier(each, turn) for turn in turns for each in turn.survivors.replicas):
+        return frozenset()
+    if all(turn.planned.spec.has_sidecar for turn in turns):
+        return _not_shown(turns)
+    found: set[tuple[str, int]] = set()
+    for turn, other in zip(turns, reversed(turns), strict=True):
+        new, matched = _new(turn), len(_new(other))
+        most = len(new) if matched >= other.scale.desired else turn.scale.desired * matched // other.scale.desired
+        found.update((turn.planned.pool.key.uid, each.assignment.replica) for each in new[most:])
+    return frozenset(found)
+
+
+def rolls_as_a_pair(turn: Turn) -> bool:
+    """Whether replicas of an earlier pair are left."""
+    return any(_is_earlier(each, turn) for each in turn.survivors.replicas)
+
+
+def rollout_of(turn: Turn) -> RolloutSpec:
+    """The limits by which it rolls: a generation that is shown whole comes beside the one before, all of it.
+
+    Nobody leaves for a revision of which no quota pays a replica: what lacks is told of the first one. Nor does anybody
+    come where `maxGPUs` pays for none, so that nobody leaves a node before it goes.
+    """
+    spec = turn.planned.spec
+    if turn.frozen or turn.barred:
+        paused = turn.frozen or spec.rollout.paused
+        return replace(spec.rollout, strategy=RolloutStrategy.Surge, max_surge=1, max_unavailable=0, paused=paused)
+    whole = spec.has_sidecar and spec.rollout.strategy is not RolloutStrategy.Recreate
+    if whole and rolls_as_a_pair(turn):
+        return replace(spec.rollout, max_surge=1.0, max_unavailable=0)
+    return spec.rollout
+
+
+def _not_shown(turns: Sequence[Turn]) -> frozenset[tuple[str, int]]:
+    """Ready replicas of every generation but the one that an endpoint picker is shown.
+
+    Those of the current one where nobody knows which that is, or none of it is left.
+    """
+    shown = turns[0].planned.pool.shown
+    ready = [(turn, each) for turn in turns for each in turn.survivors.replicas if each.ready]
+    known = any(_pair_of(each, turn) == shown for turn, each in ready)
+    return frozenset(
+        (turn.planned.pool.key.uid, each.assignment.replica)
+        for turn, each in ready
+        if (_pair_of(each, turn) != shown if known else not _is_earlier(each, turn))
+    )
+
+
+def _pair_of(replica: AssignedReplica, turn: Turn) -> str:
+    return replica.pods[0].pair if replica.pods else turn.planned.spec.pair
+
+
+def _new(turn: Turn) -> list[AssignedReplica]:
+    return [each for each in turn.survivors.replicas if each.ready and not _is_earlier(each, turn)]
+
+
+def _is_earlier(replica: AssignedReplica, turn: Turn) -> bool:
+    """Whether it was rendered for another pair; one without pods will be for this one."""
+    return _pair_of(replica, turn) != turn.planned.spec.pair

@@ -1,0 +1,170 @@
+"""How many replicas leave and come in one pass: rollout limits and scaling in one small calculation.
+
+Where the planned shape has more GPUs, a replica of an earlier one counts as the part of it that its GPUs are: eight of
+one GPU serve what two of four will, and none leaves before those do. Where sizes leave a part that lets none leave and
+none come, one does all the same, or the rollout would never end.
+
+Broken replicas of an earlier revision, and those that serve nobody, go first and are waited for by nobody; others leave
+only while enough serve (rule S1). Nodes that are drained are left in the same way, and at once where a cloud takes them
+back before a successor could serve, so that requests can finish; where all are, as many as traffic needs stay as long
+as they can (ADR 0058). Who could stay (it makes room for another pool, or does worse than its siblings) leaves only
+once as many others serve as are desired, whatever maxUnavailable allows. Nobody leaves for one whose node is gone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from math import ceil, floor
+from typing import TYPE_CHECKING
+
+from weft.decide.counting.worth import ROUNDING
+from weft.domain.rollout_limits import rounded_down, rounded_up
+from weft.domain.spec import RolloutSpec, RolloutStrategy
+from weft.placement import Departure, FreeMap, choose_victims
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Replicas above and below the desired count that a rollout may use."""
+
+    surge: int
+    unavailable: int
+
+
+def limits_of(rollout: RolloutSpec, desired: int, needed: int = 0) -> Limits:
+    """Fractions of the desired count: surge rounds up, unavailable down; both zero would never move, so one may go.
+
+    Of those `needed` none is unavailable (`weighing.py`), except to Recreate, which takes all whoever asks.
+    """
+    if rollout.strategy is RolloutStrategy.Recreate:
+        return Limits(0, desired)
+    surge, unavailable = rounded_up(rollout.max_surge, desired), rounded_down(rollout.max_unavailable, desired)
+    if surge <= 0 and unavailable <= 0:
+        unavailable = 1
+    spared = desired - needed if needed < desired else 0
+    return Limits(max(0, surge), min(unavailable, spared) if unavailable > 0 else 0)
+
+
+def leaving(
+    replicas: Sequence[Departure], desired: int, rollout: RolloutSpec, free: FreeMap, needed: int = 0
+) -> tuple[Departure, ...]:
+    """Replicas to drain now; `needed` ones go on serving."""
+    limits = limits_of(rollout, desired, needed)
+    least_serving = desired - limits.unavailable
+    outgoing = [each for each in replicas if has_to_go(each, rollout)]
+    gone = [each for each in outgoing if _goes_at_once(each)]
+    ready = [each for each in outgoing if each.ready and not each.alone and not each.urgent]
+    have_to = [each for each in ready if not each.could_stay]
+    gone += _worth(have_to, serving(replicas) - least_serving, free)
+    if have_to and not gone and a_part_holds_it(replicas, desired, limits):
+        smallest = min(each.share for each in have_to)
+        if serving(replicas) - smallest >= needed - ROUNDING:
+            gone += choose_victims([each for each in have_to if each.share == smallest], 1, free)
+    left = serving(without(gone, replicas))
+    gone += _worth([each for each in ready if each.could_stay], left - desired, free)
+    if without(gone, outgoing):
+        gone += _too_many(without(gone, replicas), desired + limits.surge, least_serving, free)
+    if not without(gone, outgoing):  # nor any of those that just left
+        gone += _too_many(without(gone, replicas), desired, least_serving, free)
+    return tuple(gone)
+
+
+def _too_many(replicas: Sequence[Departure], most: int, least_serving: int, free: FreeMap) -> list[Departure]:
+    """Replicas that go because there are more than `most`, as far as enough serve without them."""
+    rest = [each for each in replicas if not each.lasts]
+    found: list[Departure] = []
+    for victim in _worth(rest, _shares(rest) - most, free):
+        counts = 0.0 if victim.stranded else victim.share
+        if not victim.ready or serving(rest) - counts >= least_serving - ROUNDING:
+            rest.remove(victim)
+            found.append(victim)
+    return found
+
+
+def a_part_holds_it(replicas: Sequence[Departure], desired: int, limits: Limits) -> bool:
+    """Whether a rollout that lets none go is stuck on parts of a replica.
+
+    That is: it has no surge, all replicas serve, some share is spare, and less than one is missing, so that none comes.
+    """
+    count = _shares(replicas)
+    spare = count - desired + limits.unavailable
+    return limits.surge == 0 and count == serving(replicas) and spare > ROUNDING and desired - count < 1 - ROUNDING
+
+
+def _worth(candidates: Sequence[Departure], spare: float, free: FreeMap) -> list[Departure]:
+    """The candidates that go first, worth at most `spare` replicas; those worth more than that are passed over."""
+    found: list[Departure] = []
+    if spare < ROUNDING or not candidates:
+        return found
+    for each in choose_victims(candidates, len(candidates), free):
+        if each.share <= spare + ROUNDING:
+            spare -= each.share
+            found.append(each)
+    return found
+
+
+def _shares(replicas: Iterable[Departure]) -> float:
+    return sum(each.share for each in replicas)
+
+
+def _goes_at_once(each: Departure) -> bool:
+    return each.alone or (each.urgent and not each.lasts) or (not each.ready and not each.may_return)
+
+
+def keep_the_last(replicas: Sequence[Departure], enough: int, noticed: float) -> list[Departure]:
+    """The replicas; where all were on nodes that go away, as many are marked to last as it takes for `enough` to serve.
+
+    Replicas that came since count too, and those that can serve longest last. `noticed` (epoch seconds) is when the
+    first of these nodes was known to go: an older replica that surely serves takes over at once, and none has to last.
+    """
+    able = [each for each in replicas if each.urgent and each.ready and not each.alone and each.serves_seconds > 0]
+    if not able or any(_serves(each) and each.assignment.since < noticed for each in replicas):
+        return list(replicas)
+    last = sorted(able, key=lambda each: (-each.serves_seconds, each.assignment.replica))
+    lacking = enough - serving(replicas) - ROUNDING
+    before = accumulate((each.share for each in last), initial=0.0)
+    last = [each for each, worth in zip(last, before, strict=False) if worth < lacking]
+    return [replace(each, lasts=each in last) for each in replicas]
+
+
+def without(gone: Sequence[Departure], replicas: Sequence[Departure]) -> list[Departure]:
+    """The replicas that are not in `gone`, compared by id: to compare whole values takes many times as long."""
+    ids = {each.assignment.replica for each in gone}
+    return [each for each in replicas if each.assignment.replica not in ids]
+
+
+def arriving(replicas: Sequence[Departure], desired: int, rollout: RolloutSpec) -> int:
+    """How many new replicas to look for beside those that stay."""
+    stay = _shares(each for each in replicas if not has_to_go(each, rollout))
+    surge, beside = limits_of(rollout, desired).surge, [each for each in replicas if not each.lasts]
+    room = desired + surge - _shares(beside)
+    whole = floor(room + ROUNDING)
+    if surge > 0 and whole == 0 and room > ROUNDING and _shares(beside) == serving(beside):
+        whole = 1  # none of those beside it leaves before it serves
+    return max(0, min(desired - ceil(stay - ROUNDING), whole))
+
+
+def has_to_go(each: Departure, rollout: RolloutSpec) -> bool:
+    """Whether a replica must leave.
+
+    A paused rollout keeps outdated ones, but none on a node that goes away, nor any that will never have its pods.
+    """
+    return each.displaced is not None or (each.outdated and not rollout.paused) or each.unmade
+
+
+def serving(replicas: Iterable[Departure]) -> float:
+    """How many replicas surely serve, in units of the planned shape."""
+    return sum(map(_served_by, replicas))
+
+
+def _served_by(each: Departure) -> float:
+    return each.share if each.ready and not (each.alone or each.urgent or each.stranded) else 0.0
+
+
+def _serves(each: Departure) -> bool:
+    """Whether it answers requests, and will for a while."""
+    return _served_by(each) > 0.0

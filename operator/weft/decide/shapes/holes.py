@@ -1,0 +1,296 @@
+"""Which shapes the free places in the fabric (its holes) allow.
+
+Where the best shape has not all the places that are wanted, a pool that runs nothing takes the shape whose places serve
+most, first in rank among equals. A pool that runs, or waits to run again after a failure, keeps its shape until the
+better one has a place, and in the end enough of them to serve no less than now: a pool that waits holds no place, and
+would change its shape whenever somebody else takes one. Both halves of a split have a place, or neither has.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+from weft.decide.course import Growth
+from weft.decide.places.growth import place, suppose_placed
+from weft.decide.plans.left_shapes import comes_back
+from weft.decide.plans.wished_shapes import WishedShape
+from weft.decide.replicas.promises import held_by
+from weft.decide.replicas.slots import NOTHING
+from weft.decide.rollouts.backoff import failure_of, remaining_seconds
+from weft.decide.rollouts.rollout import limits_of
+from weft.decide.shapes.at_maximum import MORE, wanted_within_the_hour, would_be_too_small_again
+from weft.domain.reasons import Explanation, Reason
+from weft.domain.scaling_spec import ScalingMode
+from weft.domain.spec import RolloutStrategy
+from weft.placement import ALONE, Slot
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from weft.decide.availability import Availability
+    from weft.decide.course import Course, Turn
+    from weft.decide.shapes.start import Replan
+    from weft.domain.shape import Candidate
+    from weft.placement import FreeMap, Hold
+
+_SERVES = frozenset({Reason.CostsMore, Reason.SimplerWins, Reason.AtMaximum, Reason.ShapeKept})
+
+
+class Fitting(NamedTuple):
+    """The part (0 to 1) of what is wanted that has a place, and the turns in other shapes; None: the planned shapes."""
+
+    part: float
+    instead: list[Turn] | None
+
+
+def shapes_with_a_place(courses: Sequence[Course], free: FreeMap, replan: Replan) -> Fitting:
+    """The shapes with places for most of what pools that run nothing want; among equals the first in rank.
+
+    The planned shapes are kept unless others have places for more; the search ends where all that is wanted has one.
+    """
+    turns = [course.turn for course in courses]
+    whole = [turn.scale.desired * turn.planned.capacity for turn in turns]
+    most, found = min(_parts_placed([course.growth for course in courses], whole, free)), None
+    if most >= 1.0:
+        return Fitting(most, None)
+    for wishes in _smaller(turns, free):
+        tried = replan(turns, wishes)
+        part = 0.0 if tried is None else min(_parts_placed(list(map(_all, tried)), whole, free))
+        if part > most:
+            most, found = part, tried
+        if most >= 1.0:
+            break
+    return Fitting(most, found)
+
+
+def suppose_all_placed(courses: Sequence[Course], instead: Sequence[Turn] | None, free: FreeMap) -> None:
+    """Count as taken what all wanted replicas of the pools would take, in the shapes of `instead` if given."""
+    place_in_turn([course.growth for course in courses] if instead is None else list(map(_all, instead)), free)
+
+
+def suppose_first_placed(courses: Sequence[Course], instead: Sequence[Turn] | None, free: FreeMap) -> None:
+    """Count as taken what a first replica of each pool would take, in the shapes of `instead` if given."""
+    place_in_turn([_first(course.turn) for course in courses] if instead is None else list(map(_first, instead)), free)
+
+
+def run_nothing(courses: Iterable[Course]) -> bool:
+    """Whether the pool, or both halves of a split, have no replica, want one, and are placed by no other scheduler."""
+    return not any(map(_runs_or_rests, courses))
+
+
+def _runs_or_rests(course: Course) -> bool:
+    growth = course.growth
+    return growth.have > 0 or growth.missing < 1 or course.turn.asked is not None
+
+
+def _smaller(turns: Sequence[Turn], free: FreeMap) -> Iterator[tuple[WishedShape | None, ...]]:
+    """Wishes for other shapes that meet the SLO, best first, for one half at a time.
+
+    A half that has a place keeps its shape while the other has none.
+    """
+    alone = [fit([_first(turn)], free) for turn in turns]
+    for turn, has_a_place in zip(turns, alone, strict=True):
+        if has_a_place and not all(alone):
+            continue
+        why = _would_be_better(turn)
+        for each in filter(serves, turn.planned.plan.alternatives):
+            yield tuple(WishedShape(each.shape, why) if other is turn else None for other in turns)
+
+
+def kept_for_want_of_room(turns: Sequence[Turn], available: Availability, replan: Replan) -> Sequence[Turn]:
+    """The turns in their earlier shapes, if these run or wait to and the planned ones have no place; else as given."""
+    if not any(map(_may_run_again, turns)) or _is_handed_over(turns):
+        return turns
+    if new_shapes_fit(turns, available.free, _given_up(turns, available.free)):
+        return turns
+    kept = in_shapes_before(turns, replan)
+    return turns if kept is None or not _runs_or_waits(kept, available.now) else kept
+
+
+def in_shapes_before(turns: Sequence[Turn], replan: Replan) -> Sequence[Turn] | None:
+    """The turns in the shapes of their statuses; None where a status has none, or a spec no longer allows it."""
+    before = [turn.planned.pool.status.plan for turn in turns]
+    wishes = [
+        WishedShape(plan.shape, _why_it_stays(turn) if _changes(turn) else plan.verdict)
+        for turn, plan in zip(turns, before, strict=True)
+        if plan is not None
+    ]
+    return None if len(wishes) < len(turns) else replan(turns, wishes)
+
+
+def as_moves_know_them(turns: Sequence[Turn], replan: Replan) -> Sequence[Turn]:
+    """The turns in the shapes for which their moves began, even if the plan prefers others; as given without moves."""
+    bound = any(turn.planned.pool.status.moves or turn.planned.pool.status.opening for turn in turns)
+    return (bound and changes_shape(turns) and in_shapes_before(turns, replan)) or turns
+
+
+def new_shapes_fit(turns: Iterable[Turn], free: FreeMap, more: Sequence[Hold] = NOTHING) -> bool:
+    """Whether each pool that changes its shape has a place for one replica of the new one, if `more` were free too.
+
+    It must also have, once replicas of the old shape have gone, places for as many as serve no less than now. A pool
+    that outgrew a shape must not be too small again in the new one.
+    """
+    changing = list(filter(_changes, turns))
+    if any(map(would_be_too_small_again, changing)) or not fit(map(_first, changing), free, more):
+        return False
+    return fit(
+        [_first(turn) for turn in changing for _ in range(_as_many_as_serve_now(turn))],
+        free,
+        held_by_its_own(changing, free),
+    )
+
+
+def _as_many_as_serve_now(turn: Turn) -> int:
+    """Replicas of the new shape that serve what serves now, at least 1 and at most the desired count.
+
+    Back in a shape that was too small, it is a quarter more than the most of what serves now, what is wanted and
+    what the last hour needed, as far as the spec allows. With fewer the shape would soon be left again.
+    """
+    before, now = turn.planned.pool.status.plan, turn.planned.plan.prediction.capacity
+    if before is None or now <= 0:
+        return 1
+    serving = len(turn.survivors.replicas) * before.prediction.capacity / now
+    if comes_back(turn.planned):
+        scaling, shape = turn.planned.spec.scaling, turn.planned.plan.shape
+        most = max(serving, just_wanted(turn), wanted_within_the_hour(turn))
+        return min(scaling.affordable(shape.gpus, shape.pods), math.ceil(MORE * most))
+    return max(1, min(turn.scale.desired, math.ceil(serving)))
+
+
+def _is_handed_over(turns: Iterable[Turn]) -> bool:
+    """Whether another scheduler places any of the pools."""
+    return any(turn.asked is not None for turn in turns)
+
+
+def _may_run_again(turn: Turn) -> bool:
+    """Whether the pool runs, lost a replica, is being recreated, or failed."""
+    runs = bool(turn.survivors.replicas or turn.survivors.losses) or _is_made_anew(turn)
+    return runs or turn.planned.pool.status.failure is not None
+
+
+def _runs_or_waits(turns: Iterable[Turn], now: float) -> bool:
+    """Whether any of the pools runs in these shapes, or waits for its own pods to leave or after a failure."""
+    return any(
+        turn.survivors.replicas or _is_made_anew(turn) or remaining_seconds(failure_of(turn, now), now) > 0
+        for turn in turns
+    )
+
+
+def _is_made_anew(turn: Turn) -> bool:
+    """Whether a Recreate rollout waits for pods of an earlier revision to leave: their GPUs may be its next place."""
+    return turn.planned.spec.rollout.strategy is RolloutStrategy.Recreate and turn.draining
+
+
+def just_wanted(turn: Turn) -> int:
+    """How many of the desired replicas the last look wanted, and not only an earlier one in the window."""
+    if turn.planned.spec.scaling.mode is ScalingMode.External or not turn.memory.wanted:
+        return turn.scale.desired
+    return min(turn.scale.desired, turn.memory.wanted[-1][1])
+
+
+def changes_shape(turns: Iterable[Turn]) -> bool:
+    """Whether any of the pools would run another shape than before."""
+    return any(map(_changes, turns))
+
+
+def _changes(turn: Turn) -> bool:
+    before, now = turn.planned.pool.status.plan, turn.planned.plan
+    return before is not None and before is not now and before.shape != now.shape
+
+
+def _first(turn: Turn) -> Growth:
+    """The growth of a pool by one replica."""
+    return Growth(turn.planned, turn.scale.desired, [], 1, 0)
+
+
+def _all(turn: Turn) -> Growth:
+    """The growth of a pool from nothing to the desired count."""
+    return Growth(turn.planned, turn.scale.desired, [], turn.scale.desired, 0)
+
+
+def _parts_placed(growths: Sequence[Growth], whole: Sequence[float], free: FreeMap) -> list[float]:
+    """The part (0 to 1) of what each growth misses that has a place beside the others.
+
+    The whole is all missing replicas, or as many as serve `whole` requests/s where those are more.
+    """
+    with free.supposing():
+        placed = place_in_turn(growths, free)
+    return [count / _wanted(growth, rate) for count, growth, rate in zip(placed, growths, whole, strict=True)]
+
+
+def place_in_turn(growths: Sequence[Growth], free: FreeMap) -> list[int]:
+    """How many replicas of each growth have a place; the one furthest behind is placed next, until one has none."""
+    placed = [0] * len(growths)
+    while (behind := _furthest_behind(growths, placed)) is not None:
+        found = place(growths[behind], free, ALONE, tells=False)
+        if not isinstance(found, Slot):
+            break
+        suppose_placed(growths[behind], found, free)
+        placed[behind] += 1
+    return placed
+
+
+def _wanted(growth: Growth, rate: float) -> float:
+    """Replicas that serve `rate` requests/s, and no fewer than are missing; at least 1."""
+    capacity = growth.planned.capacity
+    return max(1.0, growth.missing, rate // capacity if capacity > 0 else 0.0)
+
+
+def _furthest_behind(growths: Sequence[Growth], placed: Sequence[int]) -> int | None:
+    """The index of the growth that is furthest behind; None once none misses a replica."""
+    short = [index for index, growth in enumerate(growths) if placed[index] < growth.missing]
+    return min(short, key=lambda index: placed[index] / growths[index].missing, default=None)
+
+
+def fit(growths: Iterable[Growth], free: FreeMap, more: Sequence[Hold] = NOTHING) -> bool:
+    """Whether every growth has a place for one replica beside those of the others, if `more` were free too.
+
+    A growth that is given several times needs as many places.
+    """
+    with free.supposing():
+        free.suppose_gone(more)
+        for growth in growths:
+            found = place(growth, free, ALONE, tells=False)
+            if not isinstance(found, Slot):
+                return False
+            suppose_placed(growth, found, free)
+    return True
+
+
+def _given_up(turns: Iterable[Turn], free: FreeMap) -> list[Hold]:
+    """What the pools hold whose rollouts may make replicas unavailable."""
+    return held_by_its_own(
+        (each for each in turns if limits_of(each.planned.spec.rollout, each.scale.desired).unavailable), free
+    )
+
+
+def held_by_its_own(turns: Iterable[Turn], free: FreeMap) -> list[Hold]:
+    """What the replicas of the pools hold, except what is leaving already: `place` counts that as free by itself."""
+    return [
+        hold
+        for turn in turns
+        for replica in turn.survivors.replicas
+        for hold in held_by(turn.planned.pool, replica.pods, free.fabric)
+        if hold not in free.vacated(hold.holder)
+    ]
+
+
+def serves(candidate: Candidate) -> bool:
+    """Whether a candidate meets the SLO, and lost for another reason, such as its cost."""
+    return candidate.prediction is not None and candidate.verdict.reason in _SERVES
+
+
+def _why_it_stays(turn: Turn) -> Explanation:
+    if not would_be_too_small_again(turn):
+        return _would_be_better(turn)
+    plan = turn.planned.plan
+    lacks = f"as many of it as are allowed do not serve {MORE - 1.0:.0%} more than came at most in an hour"
+    return Explanation(Reason.Outgrown, f"{plan.shape} would be better, but {lacks}: {plan.verdict.message}")
+
+
+def _would_be_better(turn: Turn) -> Explanation:
+    plan = turn.planned.plan
+    room = _as_many_as_serve_now(turn) if comes_back(turn.planned) else turn.scale.desired
+    message = f"{plan.shape} would be better, but nothing has room for {room} of it: {plan.verdict.message}"
+    return Explanation(Reason.HolesTooSmall, message)

@@ -1,0 +1,111 @@
+"""Splits: a summary of what was decided for both halves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from weft.decide.plans.pairs import HALVES, Pair
+from weft.decide.telling.pair_figures import figures_of_pair
+from weft.decide.telling.transport import expected_transfer_seconds, transport_of
+from weft.domain.decision import PoolDecision, SplitDecision
+from weft.domain.reasons import Explanation, Reason
+from weft.domain.status import TRUE, Condition
+from weft.shaping import Unpaired
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from weft.domain.snapshot import PoolRecord, SplitRecord
+    from weft.domain.status import Observed
+    from weft.domain.workload import Role
+    from weft.perf import ReplicaModel
+
+_LIVE = ("SLOMet", "NetworkBound")
+_KINDS = ("Planned", "ArgumentsUnknown", "Relaxed", "Placed", *_LIVE, "TransfersFailing", "CapacityRequested")
+_GOOD_LAST, _BAD_FIRST = ("False", "Unknown", TRUE), (TRUE, "Unknown", "False")
+_TIMED_BY_ONE = (TRUE, "False", "Unknown")  # the half that waits for KV times it, and the other one cannot know
+_BAD_WHEN_TRUE = {"ArgumentsUnknown", "Relaxed", "NetworkBound", "TransfersFailing", "CapacityRequested"}
+
+
+def decide_splits(
+    splits: Iterable[SplitRecord],
+    pools: Iterable[PoolRecord],
+    decided: Iterable[PoolDecision],
+    pairs: Mapping[str, Pair | Unpaired],
+) -> tuple[SplitDecision, ...]:
+    """What each split's status shows of its halves."""
+    by_uid = {decision.key.uid: decision for decision in decided}
+    halves = {
+        (pool.split_uid, pool.spec.role): by_uid[pool.key.uid]
+        for pool in pools
+        if pool.spec is not None and pool.split_uid is not None and pool.key.uid in by_uid
+    }
+    alive = sorted((split for split in splits if not split.deleting), key=lambda split: str(split.key.uid))
+    return tuple(
+        _summary(split, pairs[split.key.uid], [halves.get((split.key.uid, role)) for role in HALVES]) for split in alive
+    )
+
+
+def _summary(split: SplitRecord, pair: Pair | Unpaired, halves: list[PoolDecision | None]) -> SplitDecision:
+    prefill, decode = halves
+    sender = pair.sender if isinstance(pair, Pair) else None
+    observed = figures_of_pair(*(half.status.observed if half is not None else None for half in halves))
+    shapes = [half.status.plan.shape if half is not None and half.status.plan else None for half in halves]
+    return SplitDecision(
+        split.key,
+        split.generation,
+        pair.release if isinstance(pair, Pair) else split.status.engine,
+        prefill_desired=prefill.status.desired_replicas if prefill is not None else 0,
+        decode_desired=decode.status.desired_replicas if decode is not None else 0,
+        conditions=_conditions(split, pair, halves),
+        prefill_recommended=prefill.recommended if prefill is not None else None,
+        decode_recommended=decode.recommended if decode is not None else None,
+        prefill_shape=shapes[0],
+        decode_shape=shapes[1],
+        observed=_beside_what_is_expected(observed, sender),
+        transport=transport_of(split.spec.prefill, sender) if split.spec is not None and sender is not None else None,
+    )
+
+
+def _beside_what_is_expected(observed: Observed | None, sender: ReplicaModel | None) -> Observed | None:
+    expected = expected_transfer_seconds(sender, observed) if sender is not None else None
+    return observed if observed is None or expected is None else replace(observed, transfer_expected=expected)
+
+
+def _conditions(split: SplitRecord, pair: Pair | Unpaired, halves: list[PoolDecision | None]) -> tuple[Condition, ...]:
+    """Each condition of the half where it is worse, which is named; without children yet, whether there is a plan."""
+    present = [(role, half) for role, half in zip(HALVES, halves, strict=True) if half is not None]
+    if isinstance(pair, Unpaired):
+        nothing = Explanation(Reason.NothingToPlace, "there is no valid plan")
+        unplanned = (Condition("Planned", "False", _told(split, pair)), Condition("Placed", "Unknown", nothing))
+        return (*unplanned, *(found for kind in _LIVE if (found := _worst(split, kind, present)) is not None))
+    if not present:
+        planned = Explanation(Reason.ShapeChosen, "both halves run the same engine release")
+        nothing = Explanation(Reason.NothingToPlace, "the child pools do not exist yet")
+        return Condition("Planned", "True", planned), Condition("Placed", "Unknown", nothing)
+    return tuple(found for kind in _KINDS if (found := _worst(split, kind, present)) is not None)
+
+
+def _worst(split: SplitRecord, kind: str, present: list[tuple[Role, PoolDecision]]) -> Condition | None:
+    found = [(role, each) for role, half in present for each in half.conditions if each.kind == kind]
+    if not found:
+        return None
+    order = _TIMED_BY_ONE if kind == "NetworkBound" else _BAD_FIRST if kind in _BAD_WHEN_TRUE else _GOOD_LAST
+    role, worst = min(found, key=lambda entry: order.index(entry[1].status))
+    said = _of_pool(split, role, worst.explanation)
+    if kind == "SLOMet" and worst.status == TRUE:  # one half is about the first token, the other about the rest
+        said = Explanation(
+            said.reason, "; ".join(_of_pool(split, half, each.explanation).message for half, each in found)
+        )
+    return Condition(kind, worst.status, said)
+
+
+def _told(split: SplitRecord, problem: Unpaired) -> Explanation:
+    return problem.why if problem.role is None else _of_pool(split, problem.role, problem.why)
+
+
+def _of_pool(split: SplitRecord, role: Role, told: Explanation) -> Explanation:
+    """What is said of one half, under its name and with fields named where the split has them."""
+    message = told.message if split.spec is None else split.spec.as_written(role, told.message)
+    return Explanation(told.reason, f"{role.value} pool: {message}")
