@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 from e2e.chaos.eyes import ENGINE_PORT, Counts
 from e2e.cluster.boxes import boxes
 from e2e.cluster.engine_environment import ensure
-from e2e.cluster.images import patient_poll
-from e2e.cluster.node_engines import container_environment
+from e2e.cluster.node_engines import engine_variables
 from e2e.cluster.sidecar import ASKED_OF_PREFILL
 from e2e.rendered_pair import rendered_pair
 from e2e.team import Endpoint
@@ -93,8 +92,7 @@ def lone_engines(names: Sequence[str]) -> Iterator[dict[str, Engine]]:
     environment = ensure()
     rendered = rendered_pair(environment.model)
     with TemporaryDirectory(prefix="weft-pair-") as text, boxes(Path(text), names) as made:
-        preloaded = patient_poll(Path(text))
-        image = {**container_environment(environment), "LD_PRELOAD": str(preloaded)}
+        image = engine_variables(environment, Path(text))
         engines = [Engine(box, rendered[_role(box.name)], image) for box in made]
         for engine in engines:
             engine.start()

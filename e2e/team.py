@@ -35,6 +35,8 @@ SMALL: Json = {
     "scaling": {"minReplicas": 1, "maxReplicas": 1},
     "rollout": {"drainTimeout": "60s"},
 }
+# The process of a rank beside the core's, as engines of several GPUs have; without it an image of ours gives them none.
+WITH_A_WORKER = {"name": "VLLM_ENABLE_V1_MULTIPROCESSING", "value": "1"}
 
 
 def tiny_model(folder: Path) -> Json:

@@ -13,7 +13,7 @@ import pytest
 from e2e.cluster.waiting import eventually
 from e2e.kv_cache import blocks_of, predicted_tokens
 from e2e.operator_process import REPOSITORY
-from e2e.team import ENGINE_START_SECONDS, Endpoint, Load, gates, version
+from e2e.team import ENGINE_START_SECONDS, WITH_A_WORKER, Endpoint, Load, gates, version
 from weft.domain import labels
 from weft.domain.hardware import Precision
 from weft.engines.sizing import UNROUTING_SECONDS
@@ -82,8 +82,12 @@ def test_load_grows_a_pool_and_silence_shrinks_it_without_losing_a_token(operato
 
 
 def grow_and_shrink(team: Team, at_the_top: Callable[[], object] = lambda: None) -> None:
-    """From 1 to 2 real pods and back; `at_the_top` looks around while two replicas serve."""
-    team.apply(team.pool("busy", scaling={"minReplicas": 1, "maxReplicas": 2, "scaleDownDelay": "20s"}))
+    """From 1 to 2 real pods and back; `at_the_top` looks around while two replicas serve.
+
+    A worker of its own takes twice the time for a token: streams are long enough for what happens meanwhile.
+    """
+    scaling = {"minReplicas": 1, "maxReplicas": 2, "scaleDownDelay": "20s"}
+    team.apply(team.pool("busy", scaling=scaling, engine=with_a_worker(team)))
     team.wait_for("wpool", "busy", "Ready")
     address = team.service_address("busy")
     with Load(lambda: address, interval_seconds=0.25):
@@ -114,6 +118,12 @@ def grow_and_shrink(team: Team, at_the_top: Callable[[], object] = lambda: None)
     for stream in (*streams, late):
         assert stream.tokens_when_over() == Streamed.TOKENS
     assert late.ended_at > sigterm, "the stream was over before its engine was told to stop"
+
+
+def with_a_worker(team: Team) -> Json:
+    """The engine section of pools whose engines have a process for their rank."""
+    engine: Json = team.pool("any")["spec"]["engine"]
+    return engine | {"env": [WITH_A_WORKER]}
 
 
 def told_to_go(pods: list[Json]) -> list[Json]:
@@ -216,9 +226,12 @@ def weightless(node: RealNode, team: Team) -> str:
 def test_a_failure_inside_the_engines_core_is_read_from_its_log(
     operator: OperatorProcess, team: Team, weightless: str
 ) -> None:
-    """Forbidden to read the log, Weft names the command; allowed to, it tells the cause; corrected, it recovers."""
+    """Forbidden to read the log, Weft names the command; allowed to, it tells the cause; corrected, it recovers.
+
+    The cause is what a worker says, and the core after it.
+    """
     assert operator.is_ready()
-    model = team.tiny_model()
+    model, engine = team.tiny_model(), with_a_worker(team)
 
     def told(words: str) -> bool:
         ready = team.condition("wpool", "core", "Ready")
@@ -227,10 +240,10 @@ def test_a_failure_inside_the_engines_core_is_read_from_its_log(
 
     team.kubectl("delete", "clusterrolebinding", "weft-pod-logs")
     try:
-        team.apply(team.pool("core", model=model | {"source": {"pvc": {"claimName": weightless}}}))
+        team.apply(team.pool("core", engine=engine, model=model | {"source": {"pvc": {"claimName": weightless}}}))
         eventually(lambda: told("kubectl logs"), "the command to read the log", timeout_seconds=180)
     finally:
         team.kubectl("apply", "-k", str(REPOSITORY / "manifests" / "pod-logs"))
     eventually(lambda: told("weights"), "the core's own words", timeout_seconds=180)
-    team.apply(team.pool("core", model=model))
+    team.apply(team.pool("core", engine=engine, model=model))
     team.wait_for("wpool", "core", "Ready")

@@ -8,6 +8,7 @@ refuses such pods, because admission sees the mounts.
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,18 +31,19 @@ TEST_GPU_LABELS: Mapping[str, str] = {
 ONLY_HERE = "registry.invalid/vllm/engine:1"  # an engine that no registry has, for nodes that lack it
 SIDECAR = "docker.io/vllm/pd-sidecar:e2e"
 POLICY = "engine-folders"
+_COLLECTION = Path(__file__).with_name("rare_collection.py")
 _MATCH = "c.image.contains('vllm/')"
 
 
 def write_images(folder: Path, environment: EngineEnvironment) -> list[Path]:
     """Engine and router images under the names that registries give them, with the variables their layers would set."""
     variables = container_environment(environment)
-    preloaded = {**variables, "LD_PRELOAD": str(patient_poll(_preloaded(folder)))}
+    of_engines = engine_variables(environment, _preloaded(folder))
     vllm, router = environment.versions["vllm"], environment.versions["vllm-router"]
     engine_tags = [f"docker.io/vllm/{name}:v{vllm}" for name in ("vllm-openai", "vllm-openai-cpu")]
     engine_tags.append(ONLY_HERE)
     return [
-        engine_image(folder / "engine.tar", engine_tags, ImageDefaults(("vllm", "serve"), preloaded)),
+        engine_image(folder / "engine.tar", engine_tags, ImageDefaults(("vllm", "serve"), of_engines)),
         engine_image(folder / "router.tar", [f"docker.io/vllm/vllm-router:v{router}"], ImageDefaults((), variables)),
         sidecar_image(folder / "sidecar.tar", variables),
     ]
@@ -61,6 +63,22 @@ def container_environment(environment: EngineEnvironment) -> dict[str, str]:
         "VLLM_CPU_OMP_THREADS_BIND": "nobind",
         "VLLM_CPU_KVCACHE_SPACE": "1",
         "VLLM_CACHE_ROOT": str(environment.model_information),
+    }
+
+
+def engine_variables(environment: EngineEnvironment, folder: Path) -> dict[str, str]:
+    """Those of an engine's image; what makes it spare the processor is written to the folder. Needs gcc.
+
+    An engine runs in two processes as on one GPU, without the one in which vLLM puts the model on the CPU alone for
+    the sake of threads that are tied to cores. Ranks of several pods have their processes all the same.
+    """
+    patience = patient_poll(folder)
+    shutil.copy(_COLLECTION, folder / "sitecustomize.py")
+    return {
+        **container_environment(environment),
+        "LD_PRELOAD": str(patience),
+        "PYTHONPATH": str(folder),
+        "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
     }
 
 
