@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
@@ -23,10 +24,16 @@ from weft.scaling.past import STEP_SECONDS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from weft.domain.forecast import ForecastState
     from weft.domain.snapshot import PoolRecord
 
 NOW = MONDAY + 1000.0
-LIVED = followed(busy_from_nine() * 14, apart=60.0)
+
+
+@cache
+def two_weeks() -> ForecastState:
+    """What somebody has learnt who saw them; computed for tests that ask alone: every worker reads this file."""
+    return followed(busy_from_nine() * 14, apart=60.0)
 
 
 @pytest.fixture
@@ -74,9 +81,9 @@ def test_one_pool_is_asked_about_after_the_other_and_each_once(past: PastTraffic
 
 def test_what_a_forecast_knows_by_now_is_told_no_more(past: PastTraffic) -> None:
     past.ask_next([served("chat")], NOW)
-    new = replace(LIVED, days=((), ()))
+    new = replace(two_weeks(), days=((), ()))
     assert past.found({"uid-chat": ScaleMemory(NOW, forecast=new)}).keys() == {"uid-chat"}
-    assert past.found({"uid-chat": ScaleMemory(NOW, forecast=LIVED)}) == {}
+    assert past.found({"uid-chat": ScaleMemory(NOW, forecast=two_weeks())}) == {}
     assert past.found({}) == {}
 
 
@@ -88,8 +95,8 @@ def test_a_pool_that_is_gone_is_forgotten(past: PastTraffic) -> None:
 
 def test_a_pool_that_has_lived_through_days_or_has_no_engine_is_not_asked_about(past: PastTraffic) -> None:
     record = served("chat")
-    lived = replace(record, status=replace(record.status, forecast=kept_now(LIVED, LIVED.seen)))
-    past.ask_next([lived, pool("new", pool_spec())], LIVED.seen)
+    lived = replace(record, status=replace(record.status, forecast=kept_now(two_weeks(), two_weeks().seen)))
+    past.ask_next([lived, pool("new", pool_spec())], two_weeks().seen)
     assert EveryDayTheSame.asked == []
 
 
