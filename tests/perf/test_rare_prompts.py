@@ -45,7 +45,9 @@ def test_none_is_longer_than_the_longest_and_none_shorter_than_nothing() -> None
 def test_as_many_wait_behind_one_as_come_until_others_have_more() -> None:
     """What a front sends behind a prompt does not grow with its length once the replica has more than others."""
     times = {
-        tokens: service(H100, replace(ALIKE, rare_prompts=(0.02, tokens / 2098)), Role.Aggregated).apart
+        tokens: service(H100, replace(ALIKE, rare_prompts=(0.02, tokens / 2098)), Role.Aggregated).prompts.service(
+            1.0, 0.0, 1.0
+        )
         for tokens in (50_000, 100_000)
     }
     grown = times[100_000].square / times[50_000].square

@@ -20,11 +20,12 @@ def quantile(percentile: int) -> float:
 @made_often
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Seconds: the mean, the variance (s^2), and the least that any request takes."""
+    """Seconds: the mean, the variance (s^2), and the least and the most that any request takes."""
 
     mean: float
     variance: float
     least: float = 0.0
+    most: float = math.inf
 
     def at(self, percentile: int) -> float:
         """Seconds within which so many percent of the requests stay.
@@ -41,7 +42,7 @@ class Latency:
         spread = math.sqrt(math.log1p(self.variance / above**2))
         if deviations > 0.0:
             spread = min(spread, deviations)
-        return self.least + above * math.exp(spread * deviations - spread * spread / 2.0)
+        return min(self.most, self.least + above * math.exp(spread * deviations - spread * spread / 2.0))
 
 
 @made_often

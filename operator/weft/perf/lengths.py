@@ -56,6 +56,13 @@ class Lengths:
         return self.mean * self._mean_of(lambda tokens: 1.0 / tokens) if self.mean > 0 else 1.0
 
     @cached_property
+    def gaps(self) -> tuple[float, float]:
+        """Times between tokens of an answer of at least two: the mean, and their `shortness`."""
+        each = self.alike or (self.mean,)
+        mean = self.mean - 1.0 + sum(max(0.0, 2.0 - tokens) for tokens in each) / len(each)
+        return mean, mean * sum(1.0 / max(1.0, tokens - 1.0) for tokens in each) / len(each)
+
+    @cached_property
     def median(self) -> float:
         """The median for which the mean is right although lengths are cut off at the longest."""
         median = self.mean / math.exp(self.deviation**2 / 2.0)

@@ -1,14 +1,12 @@
 """One replica under open-loop load: latencies as distributions, at the batch that a request rate leads to.
 
-Little's law ties the two: B sequences on a rank mean rate x (OSL x t_decode(B+1) + backlog + B x t_prefill) = B, since
-a sequence meets B others, prompts take time from all, and one that starts behind a queue of prompts waits for them
-first. Prompts queue per data-parallel rank; where ranks go in lockstep, those of one delay all others. Where prompts
-queue, all stages of a pipeline have one; the time that they take from decode overlaps only as far as they come in the
-same round (`stages`).
+`loads` has the rate that keeps a batch. Prompts queue per data-parallel rank; where ranks go in lockstep, those of one
+delay all others. Where prompts queue, all stages of a pipeline have one; the time that they take from decode overlaps
+only as far as they come in the same round (`stages`).
 
-TPOT of a request varies with the batch during its life, and with the prompts that come in that time (a delayed busy
-period: prompts that come while it is delayed delay it further). `tests/perf/test_percentiles.py` holds all of this
-against a simulation step by step; `python -m bench percentiles` prints how far off it is.
+TPOT of a request varies with the batch during its life, and with the prompts that come in that time (`answers`).
+`tests/perf/test_percentiles.py` holds all of this against a simulation step by step; `python -m bench percentiles`
+prints how far off it is.
 """
 
 from __future__ import annotations
@@ -22,15 +20,16 @@ from typing import TYPE_CHECKING
 from weft.domain.changed import changed
 from weft.domain.made_often import made_often
 from weft.domain.workload import Role
-from weft.perf.backlog import RankLoad, backlog, balanced_rate, unheld
-from weft.perf.balance import agreed
+from weft.perf.answers import per_token, swing
+from weft.perf.backlog import AnswerPace, RankLoad, unheld
 from weft.perf.handover import NO_LINK, handed_over_seconds, link
 from weft.perf.latency import Latency, Waited
 from weft.perf.lengths import Lengths, lengths, with_rare_ones
+from weft.perf.loads import Loads
 from weft.perf.memory import sequences_that_fit
 from weft.perf.prompts import Prompts, prompts
 from weft.perf.queueing import NO_WAIT, Moments, Wait, at_the_gate, for_a_seat, in_line
-from weft.perf.sharing import Company, prompts_of_a_launch, prompts_of_a_step
+from weft.perf.sharing import Company
 from weft.perf.steps import Stepper, StepTime, stepper
 
 if TYPE_CHECKING:
@@ -40,9 +39,8 @@ if TYPE_CHECKING:
     from weft.perf.stages import Stages
 
 _MOST_ROUNDS, _CLOSE = 60, 1e-3
-_STEEPEST = 0.98  # growth of a step with its batch: beyond this, the batch would have no steady state
 _NOTHING = Moments(0.0, 0.0, 0.0)
-_NO_TIME = 1e-9  # the least fraction of time that prompts leave to decode
+_NO_ANSWER = AnswerPace(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
 
 @made_often
@@ -87,9 +85,14 @@ class Service:
     known: dict[float, StepTime] = field(default_factory=dict, compare=False)
 
     @cached_property
-    def apart(self) -> Moments:
-        """Service time of a prompt that has its steps for itself."""
-        return self.prompts.service(1.0, 0.0, 1.0)
+    def loads(self) -> Loads:
+        """Loads of one rank that computes prompts and makes answers."""
+        return Loads(self.steps.work, self.prompts, self.lone, self.burstiness)
+
+    @cached_property
+    def gaps(self) -> tuple[float, float]:
+        """Steps of an answer that are made here, and their shortness: with the prompt comes the first token."""
+        return self.outputs.gaps if self.prefills else (max(1.0, self.outputs.mean), self.outputs.shortness)
 
     @cached_property
     def highest(self) -> float:
@@ -122,14 +125,15 @@ class Service:
             prefill=self.prompts.mean,
             utilisation=utilisation,
             ttft=ttft,
-            tpot=self._tpot(load, batch / ranks, step.seconds),
+            tpot=self._tpot(load, batch / ranks, step),
             sending=self.link.busy(load.rate),
         )
 
     def at_utilisation(self, utilisation: float) -> Point:
         """The point at which a replica that only prefills is busy for this fraction of its time."""
         service = self._prompts_apart()
-        load = RankLoad(utilisation / service.mean, Company(1.0, 1.0, float(self._ranks)), service, service, NO_WAIT)
+        alone = Company(1.0, 1.0, float(self._ranks))
+        load = RankLoad(utilisation / service.mean, alone, service, service, _NO_ANSWER, NO_WAIT)
         ttft, _ = self._ttft(load, 0.0, 0.0)
         rate, sending = load.rate * self._ranks, self.link.busy(load.rate)
         return Point(rate, 0.0, None, self.prompts.mean, utilisation, ttft, Latency(0.0, 0.0), sending)
@@ -191,118 +195,15 @@ class Service:
 
     def _load(self, batch: float, step: StepTime) -> RankLoad:
         """The requests a second that keep `batch` sequences of a rank busy, by Little's law."""
-        answer, whole = max(1.0, self.outputs.mean) * step.seconds, step.step_seconds
-        if not self.prefills:
-            alone = Company(1.0, 1.0, float(self._ranks))
-            return RankLoad(batch / answer, alone, _NOTHING, _NOTHING, NO_WAIT)
-        pause = whole * -math.expm1(-batch)
+        whole, steps = step.step_seconds, self.gaps[0] / step.tokens
+        if self.prefills:
+            return self.loads.at(batch, steps, whole)
+        alone, pace = Company(1.0, 1.0, float(self._ranks)), AnswerPace(steps, whole, 0.0, 0.0, 0.0, 0.0)
+        return RankLoad(batch / (steps * whole), alone, _NOTHING, _NOTHING, pace, NO_WAIT)
 
-        def with_company(came: float) -> tuple[float, tuple[float, Company, Moments, Moments]]:
-            fewest = self._company(came)
-            most_stolen = self._stolen(fewest)
-            held = self._held(fewest, came, whole, most_stolen)
-            life = answer + batch * (held.mean - most_stolen.mean)
-            if self._stages.count == 1.0:
-                rate = balanced_rate(batch, life, lambda _: most_stolen, whole, self.burstiness)
-                return rate * pause / max(_NO_TIME, 1.0 - rate * held.mean), (rate, fewest, most_stolen, held)
-
-            def at(rate: float) -> tuple[Company, Moments]:
-                company = self._beside(fewest, rate, pause)
-                return company, most_stolen if company == fewest else self._stolen(company)
-
-            rate = balanced_rate(batch, life, lambda rate: at(rate)[1], whole, self.burstiness)
-            company, stolen = at(rate)
-            held = self._held(company, came, whole, stolen)
-            return rate * pause / max(_NO_TIME, 1.0 - rate * held.mean), (rate, company, stolen, held)
-
-        rate, company, stolen, held = agreed(with_company, batch * pause / answer)
-        return RankLoad(rate, company, stolen, held, backlog(rate, stolen, whole, self.burstiness))
-
-    def _company(self, came: float) -> Company:
-        """The prompts that share steps when `came` arrive per round (or microbatch), whatever else lengthens rounds."""
-        came /= self._stages.count
-        sharing = prompts_of_a_step(came, self.prompts.per_step)
-        chance = came * self.prompts.steps / sharing
-        company = Company(sharing, 1.0, self.steps.work.ranks_together(chance))
-        if self._stages.count == 1.0:
-            return company
-        return company._replace(beside=self._stages.beside(chance * self._stages.count * self._times(company)))
-
-    def _beside(self, company: Company, rate: float, pause: float) -> Company:
-        """The company where prompts arrive at random, so that a pipeline works on more of them at a time.
-
-        Prompts lengthen the rounds in which others join them: averaged over many rounds there would be fewer together.
-        """
-        steps = rate * self._times(company) * self.prompts.steps / company.sharing
-        beside = self._stages.beside_at_random(steps, pause, self.apart.mean)
-        return company._replace(beside=max(company.beside, beside))
-
-    def _times(self, company: Company) -> float:
-        """Steps with prompts that delay a rank, per own such step: in lockstep, those of other ranks count too."""
-        return 1.0 if self.lone is None else self._ranks / company.together
-
-    def _stolen(self, company: Company) -> Moments:
-        """The time that a prompt, and those of other ranks with it, takes from decode."""
-        cost = self._cost(company, 0.0)
-        return cost if self.lone is None else cost.met(self._times(company))
-
-    def _held(self, company: Company, came: float, step_seconds: float, stolen: Moments) -> Moments:
-        """What prompts take from decode, where all that share a step may wait together for its launch."""
-        if self.prompts.host <= step_seconds:
-            return stolen
-        ranks = 1.0 if self.lone is None else float(self._ranks)  # in lockstep, all wait for one launch
-        came, most = came * ranks / self._stages.count, self.prompts.per_step * ranks
-        launched = prompts_of_a_launch(came, most, step_seconds, self.prompts.host)
-        sharing = launched * self._times(company) / ranks
-        asked = (max(company.sharing, sharing), step_seconds, company.beside)
-        waits = self.prompts.waits(*asked)
-        if self.lone is not None:
-            waits = self.lone.waits(*asked).towards(waits, self._met(company)).met(self._times(company))
-        return stolen.plus(waits)
-
-    def _cost(self, company: Company, pause: float) -> Moments:
-        """The time of a prompt's own steps; expert work in them grows with the number of ranks that have a prompt."""
-        everywhere = self.prompts.service(company.sharing, pause, company.beside)
-        if self.lone is None:
-            return everywhere
-        return self.lone.service(company.sharing, pause, company.beside).towards(everywhere, self._met(company))
-
-    def _own(self, company: Company, pause: float) -> tuple[float, float, tuple[tuple[int, float], ...]]:
-        """Mean, variance and percentiles of a prompt's own time."""
-        mean, variance, long = self.prompts.own(pause)
-        if self.lone is None:
-            return mean, variance, long
-        part, (least, steadiest, shortest) = self._met(company), self.lone.own(pause)
-        between = tuple((at, low + part * (high - low)) for (at, low), (_, high) in zip(shortest, long, strict=True))
-        return least + part * (mean - least), steadiest + part * (variance - steadiest), between
-
-    def _met(self, company: Company) -> float:
-        """How many other ranks have a prompt, from none (0) to all of them (1)."""
-        return (company.together - 1.0) / (self._ranks - 1.0)
-
-    def _tpot(self, load: RankLoad, batch: float, step_seconds: float) -> Latency:
-        answer, free = max(1.0, self.outputs.mean), load.free
-        shorter, square = self.outputs.shortness, load.held.square * unheld(load.rate, load.stolen) ** 2
-        mean = (step_seconds + load.backlog.mean * shorter / answer) / free
-        idle = load.idle  # whoever comes while the host launches shares the next step, and takes no more for it
-        stolen = load.rate * square * (1.0 + self.burstiness) * step_seconds * shorter / answer / free**2 / idle
-        behind = load.backlog.variance * (shorter / answer / free) ** 2
-        variance = stolen + behind + self._swing(batch, step_seconds) / idle**2
-        return Latency(mean, variance, self._decode(1.0).seconds)
-
-    def _swing(self, batch: float, step_seconds: float) -> float:
-        """Variance of the decode step over a request's life, as the batch fluctuates by B / (1 - e) around its mean.
-
-        e is the growth of a step relative to that of the batch, over one deviation of the batch, as stages that begin
-        to wait for each other are a kink. Averaged over a life, which is as long as the batch is correlated.
-        """
-        if batch <= 0.0:
-            return 0.0
-        further = math.sqrt(batch)
-        slope = (self._decode(batch + further + 1.0).seconds - step_seconds) / further
-        slack = 1.0 - min(_STEEPEST, slope * batch / step_seconds)
-        kept = 2.0 * (slack + math.expm1(-slack)) / slack**2
-        return slope**2 * batch / slack * (1.0 + self.burstiness / 2.0) * kept
+    def _tpot(self, load: RankLoad, batch: float, step: StepTime) -> Latency:
+        varies = swing(batch, lambda each: self._decode(each).seconds, self.burstiness)
+        return per_token(load, self.gaps, step, self._decode(1.0).seconds, varies)
 
     def _ttft(self, load: RankLoad, batch: float, step_seconds: float) -> tuple[Waited, float]:
         """TTFT, and the utilisation by prompts."""
@@ -312,9 +213,9 @@ class Service:
             return self.link.taken(load.rate).after(always, Latency(seat.mean, seat.variance)), 0.0
         pause = step_seconds * -math.expm1(-batch / self._ranks)
         company = Company(load.company.sharing, self._stages.even, load.company.together)
-        server = self._cost(company, pause) if self.decodes else load.stolen
+        server = self.loads.cost(company, pause) if self.decodes else load.stolen
         utilisation = load.rate * server.mean
-        mean, variance, own = self._own(company, pause)
+        mean, variance, own = self.loads.own(company, pause)
         if utilisation >= 1.0:
             return Waited(always, mean, variance, own, Latency(math.inf, 0.0)), utilisation
         wait = self._wait(load, server, pause)

@@ -9,6 +9,7 @@ import math
 from typing import NamedTuple
 
 _FEW = 1e-6  # arrivals per step that are treated as none
+_MANY = 100.0  # so many that one more hardly counts
 _ROUNDS = 3
 
 
@@ -23,6 +24,14 @@ class Company(NamedTuple):
 def prompts_of_a_step(came: float, per_step: float) -> float:
     """Mean prompts per step that has any, if `came` arrive per step on average (at random) and `per_step` fill it."""
     return max(1.0, min(per_step, came / -math.expm1(-came))) if came > _FEW else 1.0
+
+
+def for_one_more(came: float) -> float:
+    """What one more prompt adds to the chance that a step has any, over prompts per step, where `came` arrive in it.
+
+    It is the part of what a step costs for having any that falls to one more, over the part that falls to each.
+    """
+    return came / math.expm1(came) if _FEW < came < _MANY else float(came <= _FEW)
 
 
 def prompts_of_a_launch(came: float, per_step: float, decode_seconds: float, launch_seconds: float) -> float:

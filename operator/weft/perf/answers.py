@@ -1,0 +1,72 @@
+"""Time per output token as a distribution over requests: of steps beside prompts that come at random.
+
+A prompt lengthens a step, in which more prompts come, which lengthen the next: each delays an answer by itself and by
+what follows from it while the answer lasts. Of the last steps of an answer less follows, and short ones have no others.
+The batch fluctuates too, over longer times. No step is longer than one that prompts fill, and so no time per token.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from weft.perf.backlog import unheld
+from weft.perf.latency import Latency
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from weft.perf.backlog import RankLoad
+    from weft.perf.steps import StepTime
+
+_STEEPEST = 0.98  # growth of a step with its batch, or with prompts: beyond this, there would be no steady state
+
+
+def per_token(load: RankLoad, gaps: tuple[float, float], step: StepTime, least: float, swing: float) -> Latency:
+    """Seconds per token at a load, of answers with so many `gaps` between tokens (the mean, and their shortness).
+
+    A sequence alone takes `least`. `swing` is the variance of a step without prompts over a life, in s^2.
+    """
+    (answer, shorter), pace = gaps, load.pace
+    mean = (step.seconds + load.backlog.mean * shorter / answer) / load.free
+    if load.held.mean == 0.0:
+        return Latency(mean, swing, least)
+    most = max(mean, (pace.step_seconds + pace.full) / step.tokens)
+    random = _random(load, step.seconds) * shorter / answer
+    grows = load.rate * load.stolen.mean
+    behind = load.backlog.variance * (shorter / answer / load.free * (1.0 - math.pow(grows, pace.steps))) ** 2
+    bounded = max(0.0, (most - mean) * (mean - least))  # no variance between bounds is larger (Bhatia and Davis)
+    return Latency(mean, min(random + behind, bounded) + swing / (1.0 - grows) ** 2, least, most)
+
+
+def _random(load: RankLoad, step_seconds: float) -> float:
+    """Variance of the time that prompts take from one step of an answer, in s^2 and with all that follows from it."""
+    pace, once = load.pace, load.held.own.mean
+    square = load.held.square * (unheld(load.rate, load.stolen) * pace.more / once) ** 2
+    grows = min(_STEEPEST, load.rate * load.stolen.times * pace.more)
+    return load.rate * square * step_seconds / load.free * followed(grows, pace.steps) / (1.0 - grows) ** 2
+
+
+def followed(grows: float, steps: float) -> float:
+    """The mean of (1 - g^k)^2 over k = 1 ... `steps`: how much an answer meets of what follows from a step, squared.
+
+    Each second makes the next step `grows` g longer, so that 1 + g + g^2 ... follow, of which k are left.
+    """
+    once = grows * (1.0 - math.pow(grows, steps)) / (1.0 - grows)
+    twice = grows**2 * (1.0 - math.pow(grows, 2.0 * steps)) / (1.0 - grows**2)
+    return 1.0 - (2.0 * once - twice) / steps
+
+
+def swing(batch: float, seconds_at: Callable[[float], float], burstiness: float) -> float:
+    """Variance of the decode step over a request's life, as the batch fluctuates by B / (1 - e) around its mean.
+
+    e is the growth of a step relative to that of the batch, over one deviation of the batch, as stages that begin to
+    wait for each other are a kink. Averaged over a life, which is as long as the batch is correlated.
+    """
+    if batch <= 0.0:
+        return 0.0
+    further, step_seconds = math.sqrt(batch), seconds_at(batch + 1.0)
+    slope = (seconds_at(batch + further + 1.0) - step_seconds) / further
+    slack = 1.0 - min(_STEEPEST, slope * batch / step_seconds)
+    kept = 2.0 * (slack + math.expm1(-slack)) / slack**2
+    return slope**2 * batch / slack * (1.0 + burstiness / 2.0) * kept

@@ -1,0 +1,169 @@
+"""The load of a rank: the requests a second that keep a batch, beside prompts that share steps and take time from all.
+
+Little's law: B sequences on a rank mean rate x (steps x t_decode(B+1) + backlog + B x t_prefill) = B, since a sequence
+meets B others, prompts take time from all, and one that starts behind a queue of prompts waits for them first. The
+first token comes with the prompt, so that an answer takes one step less than it has tokens.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+from weft.perf.backlog import AnswerPace, RankLoad, backlog, balanced_rate
+from weft.perf.balance import agreed
+from weft.perf.sharing import Company, for_one_more, prompts_of_a_launch, prompts_of_a_step
+
+if TYPE_CHECKING:
+    from weft.perf.prompts import Prompts
+    from weft.perf.queueing import Moments
+    from weft.perf.stages import Stages
+    from weft.perf.work import Workshop
+
+_NO_TIME = 1e-9  # the least fraction of time that prompts leave to decode
+
+
+class _Taken(NamedTuple):
+    """The time that prompts take from decode: of GPUs that work on them, and with what these wait for launches."""
+
+    stolen: Moments
+    held: Moments
+
+
+@dataclass(frozen=True)
+class Loads:
+    """Loads of one rank of a replica that computes prompts and makes answers.
+
+    `prompts` are the costs when all ranks have a prompt at once, and `lone` those when one rank of a group in lockstep
+    has. `burstiness` is the squared variation of the time between arrivals less 1.
+    """
+
+    work: Workshop
+    prompts: Prompts
+    lone: Prompts | None
+    burstiness: float
+
+    def at(self, batch: float, steps: float, whole: float) -> RankLoad:
+        """The load of `batch` sequences, whose answers take `steps` steps of `whole` seconds each without prompts."""
+        pause, answer = whole * -math.expm1(-batch), (steps, whole)
+
+        def with_company(came: float) -> tuple[float, tuple[float, Company, _Taken, AnswerPace]]:
+            fewest = self._company(came)
+            most = self._stolen(fewest)
+            taken = _Taken(most, self._held(fewest, came, whole, most))
+            pace = self._pace(answer, fewest, came, taken)
+            if self._stages.count == 1.0:
+                rate = balanced_rate(batch, lambda _: most, pace, self.burstiness)
+                return _came(rate, pause, taken), (rate, fewest, taken, pace)
+
+            def at(rate: float) -> tuple[Company, Moments]:
+                company = self._beside(fewest, rate, pause)
+                return company, most if company == fewest else self._stolen(company)
+
+            rate = balanced_rate(batch, lambda rate: at(rate)[1], pace, self.burstiness)
+            company, stolen = at(rate)
+            taken = _Taken(stolen, self._held(company, came, whole, stolen))
+            return _came(rate, pause, taken), (rate, company, taken, self._pace(answer, company, came, taken))
+
+        rate, company, taken, pace = agreed(with_company, batch * pause / (steps * whole))
+        return RankLoad(rate, company, *taken, pace, backlog(rate, taken.stolen, pace, self.burstiness))
+
+    def _pace(self, answer: tuple[float, float], company: Company, came: float, taken: _Taken) -> AnswerPace:
+        """The pace of an `answer` (steps, and seconds of each) beside prompts, of which `came` arrive per step."""
+        (steps, whole), once, lean = answer, taken.held.own.mean, self._lean / company.beside
+        more = lean + (once - lean) * for_one_more(came / self._stages.count) if lean < once else once
+        full = max(self._full, self.prompts.host - whole)
+        return AnswerPace(steps, whole, full, more, self._room, taken.held.mean - taken.stolen.mean)
+
+    @cached_property
+    def _lean(self) -> float:
+        """Seconds of a mean prompt in full steps."""
+        return sum(kind.weight * kind.shared for kind in self.prompts.kinds)
+
+    @cached_property
+    def _full(self) -> float:
+        """Seconds of the prompts that fill a step."""
+        return self._lean * self.prompts.per_step * self._stages.count / self._stages.even
+
+    @cached_property
+    def _room(self) -> float:
+        """The part of one prompt more that finds room in a step with another."""
+        return min(1.0, max(0.0, self.prompts.per_step - 1.0))
+
+    def _company(self, came: float) -> Company:
+        """The prompts that share steps when `came` arrive per round (or microbatch), whatever else lengthens rounds."""
+        came /= self._stages.count
+        sharing = prompts_of_a_step(came, self.prompts.per_step)
+        chance = came * self.prompts.steps / sharing
+        company = Company(sharing, 1.0, self.work.ranks_together(chance))
+        if self._stages.count == 1.0:
+            return company
+        return company._replace(beside=self._stages.beside(chance * self._stages.count * self._times(company)))
+
+    def _beside(self, company: Company, rate: float, pause: float) -> Company:
+        """The company where prompts arrive at random, so that a pipeline works on more of them at a time.
+
+        Prompts lengthen the rounds in which others join them: averaged over many rounds there would be fewer together.
+        """
+        steps = rate * self._times(company) * self.prompts.steps / company.sharing
+        beside = self._stages.beside_at_random(steps, pause, self._apart)
+        return company._replace(beside=max(company.beside, beside))
+
+    def _times(self, company: Company) -> float:
+        """Steps with prompts that delay a rank, per own such step: in lockstep, those of other ranks count too."""
+        return 1.0 if self.lone is None else self.work.ranks / company.together
+
+    def _stolen(self, company: Company) -> Moments:
+        """The time that a prompt, and those of other ranks with it, takes from decode."""
+        cost = self.cost(company, 0.0)
+        return cost if self.lone is None else cost.met(self._times(company))
+
+    def _held(self, company: Company, came: float, step_seconds: float, stolen: Moments) -> Moments:
+        """What prompts take from decode, where all that share a step may wait together for its launch."""
+        if self.prompts.host <= step_seconds:
+            return stolen
+        ranks = 1.0 if self.lone is None else self.work.ranks  # in lockstep, all wait for one launch
+        came, most = came * ranks / self._stages.count, self.prompts.per_step * ranks
+        launched = prompts_of_a_launch(came, most, step_seconds, self.prompts.host)
+        sharing = launched * self._times(company) / ranks
+        asked = (max(company.sharing, sharing), step_seconds, company.beside)
+        waits = self.prompts.waits(*asked)
+        if self.lone is not None:
+            waits = self.lone.waits(*asked).towards(waits, self._met(company)).met(self._times(company))
+        return stolen.plus(waits)
+
+    def cost(self, company: Company, pause: float) -> Moments:
+        """The time of a prompt's own steps; expert work in them grows with the number of ranks that have a prompt."""
+        everywhere = self.prompts.service(company.sharing, pause, company.beside)
+        if self.lone is None:
+            return everywhere
+        return self.lone.service(company.sharing, pause, company.beside).towards(everywhere, self._met(company))
+
+    def own(self, company: Company, pause: float) -> tuple[float, float, tuple[tuple[int, float], ...]]:
+        """Mean, variance and percentiles of a prompt's own time."""
+        mean, variance, long = self.prompts.own(pause)
+        if self.lone is None:
+            return mean, variance, long
+        part, (least, steadiest, shortest) = self._met(company), self.lone.own(pause)
+        between = tuple((at, low + part * (high - low)) for (at, low), (_, high) in zip(shortest, long, strict=True))
+        return least + part * (mean - least), steadiest + part * (variance - steadiest), between
+
+    def _met(self, company: Company) -> float:
+        """How many other ranks have a prompt, from none (0) to all of them (1)."""
+        return (company.together - 1.0) / (self.work.ranks - 1.0)
+
+    @cached_property
+    def _apart(self) -> float:
+        """Service seconds of a mean prompt that has its steps for itself."""
+        return self.prompts.service(1.0, 0.0, 1.0).mean
+
+    @property
+    def _stages(self) -> Stages:
+        return self.work.stages
+
+
+def _came(rate: float, pause: float, taken: _Taken) -> float:
+    """The prompts that arrive in a step, which is as much longer than the `pause` as they take."""
+    return rate * pause / max(_NO_TIME, 1.0 - rate * taken.held.mean)
