@@ -44,7 +44,7 @@ BENCHMARKS = {
     "settling": Benchmark(
         "crowded histories of four kinds, each pass decided twice, under a minute", settling.measure, settling.measure
     ),
-    "percentiles": Benchmark("closed forms against 80 simulations, two minutes", percentiles.measure),
+    "percentiles": Benchmark("closed forms against 128 simulations, three minutes", percentiles.measure),
     "twin": Benchmark("two days of 1.4 million requests on 40 simulated engines, 3 minutes", twin.measure),
     "demo": Benchmark("the whole demo, 5 minutes", demo.measure),
     **{
