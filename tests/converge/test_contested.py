@@ -51,4 +51,4 @@ def test_who_writes_what_we_render_is_named(sender: Sender, case: str) -> None:
         assert sender.send(ApiRequest("PATCH", other, (("fieldManager", "rival"),), patch, MERGE)).ok
     assert 4 == len(told)
     (words,) = set(told)
-    assert f" by rival ({field}):" in words
+    assert f" by rival ({field}) after each apply:" in words

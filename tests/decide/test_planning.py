@@ -240,13 +240,13 @@ def test_a_pool_waits_for_the_config_map_of_its_model_and_starts_by_itself() -> 
 
 @pytest.mark.timeout(30)
 def test_a_node_that_claims_more_gpus_than_there_are_in_the_world_stops_nobody() -> None:
-    """Anybody who may write the status of a node may do so; sizes beyond any NVLink domain are not looked at."""
+    """Anybody who may write the status of a node may do so; the pool goes to the board that there can be."""
     absurd = (board("b-0", 2**62), board("b-1", 2**62))
     told = {CLIQUE: "x", "nvidia.com/gpu.count": str(2**62)}  # else they would be parts of GPUs
     joined = [replace(each, labels=tuple(sorted({**dict(each.labels), **told}.items()))) for each in absurd]
-    world = World.of(joined, pool("chat", replace(pool_spec(1), shape=ShapePins())))
+    world = World.of([*joined, board("c-0")], pool("chat", replace(pool_spec(1), shape=ShapePins())))
     world.decide()
-    assert len(world.nodes_of("chat")) == 1
+    assert world.nodes_of("chat") == [("c-0",)]
 
 
 def test_traffic_that_no_shape_can_serve_does_not_stop_a_pool() -> None:

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.timeout(180)
 
 TEN_MINUTES = round(600 / DECIDED_SECONDS)  # in looks
 NOBODY = "none of 4 ready replicas answered: holding 4 replicas"
-SOME = "some replicas or series do not report: holding 4 replicas"
+SOME = "some replicas or metrics are missing: holding 4 replicas"
 
 
 @pytest.fixture
