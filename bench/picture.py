@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 INK, SOFT, QUIET, WEFT, BAD, GRID = "#1d2733", "#5b6673", "#8d97a3", "#1668a8", "#b3403a", "#e7e9ec"
+TEAL, RUST, PURPLE, SAND = "#0f8277", "#b85c1e", "#7a4fa3", "#9a7b1f"  # told apart by marks too
 PAPER = "#ffffff"  # as the page is: around marks that stand on others
 _DARK = {
     INK: "#e8ebef",
@@ -19,6 +20,10 @@ _DARK = {
     WEFT: "#5fb0ea",
     BAD: "#ef8079",
     GRID: "#252b32",
+    TEAL: "#4cc4b5",
+    RUST: "#f0975a",
+    PURPLE: "#bd97e6",
+    SAND: "#d6b95c",
     PAPER: "#0d1117",
 }
 _STYLE: dict[Any, Any] = {

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.machine import this_machine
-from bench.scaling_bench.page import as_page
+from bench.scaling_bench.page import NOTE, as_page
 from bench.scaling_bench.plot import as_svg
 from bench.scaling_bench.results import complete, known
 from bench.scaling_bench.running import Run, points
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 REPOSITORY = Path(__file__).parents[1]
-PAGE, RESULTS = REPOSITORY / "docs" / "scaling.md", REPOSITORY / "bench" / "scaling_rows.jsonl"
+KEPT = "bench/scaling_rows.jsonl"  # as the page names it
+PAGE, RESULTS = REPOSITORY / "docs" / "scaling.md", REPOSITORY / KEPT
 
 
 def judged(options: argparse.Namespace) -> Iterator[Run]:
@@ -71,7 +72,10 @@ def main(arguments: Sequence[str]) -> None:
     rows = [row for row in known(chosen.results).values() if not row["tuning"]]
     machine = this_machine()
     told = {"machine": {**asdict(machine), "words": str(machine)}, "rows": rows}
-    chosen.page.write_text(as_page(told, chosen.page.with_suffix(".svg").name), encoding="utf-8")
+    committed = chosen.results.resolve() == RESULTS
+    kept, note = (KEPT, NOTE) if committed else (chosen.results.name, "")
+    page = as_page(told, chosen.page.with_suffix(".svg").name, kept, note)
+    chosen.page.write_text(page, encoding="utf-8")
     chosen.page.with_suffix(".svg").write_text(as_svg(rows), encoding="utf-8")
     print(json.dumps(told, indent=2, allow_nan=False))
 

@@ -59,14 +59,20 @@ def hours_at(points: Iterable[Row], level: float) -> float | None:
     Between two settings it is straight from one to the other, as a mix of both would be; a setting that takes more than
     another one for less does not count.
     """
-    better: list[tuple[float, float]] = []
-    for row in sorted(points, key=lambda row: (row["gpu_hours"], -row["attainment"])):
-        if not better or row["attainment"] > better[-1][0]:
-            better.append((row["attainment"], row["gpu_hours"]))
+    better = unbeaten(points)
     if not better or better[-1][0] < level:
         return None
     attained, hours = zip(*better, strict=True)
     return float(np.interp(level, attained, hours))
+
+
+def unbeaten(points: Iterable[Row]) -> list[tuple[float, float]]:
+    """Attainment and GPU-hours of the settings that none reaches as much with for as little, from cheap to safe."""
+    better: list[tuple[float, float]] = []
+    for row in sorted(points, key=lambda row: (row["gpu_hours"], -row["attainment"])):
+        if not better or row["attainment"] > better[-1][0]:
+            better.append((row["attainment"], row["gpu_hours"]))
+    return better
 
 
 def cells(rows: Iterable[Row]) -> list[Cell]:

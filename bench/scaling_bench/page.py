@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from bench.scaling_bench.frontiers import LEVELS, Cell, cells, hours_at
 from bench.scaling_bench.scenarios import FIXED_RATIO, OWN_RULE, settings
+from bench.scaling_bench.summary import STARTUP_SECONDS, summary, told_hours, verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -18,46 +18,110 @@ _NEARLY_ALL = 0.9995
 _TEXT = """\
 # Autoscaling beside other rules
 
-Written by `python -m bench.scaling` ({machine}) from {count} runs. The same traffic goes to the same simulated engines
-under every rule; Weft plans shapes and places for all of them, and only the count is the rule's. `bench/scenarios.yaml`
-fixes everything that could flatter: replicas are pinned, traffic is multiplied until the mean fleet has {fleet:.0f}
-replicas or more, engines are off the performance model by up to {off:.0%} in a way that no rule knows, the first
-{warm:.0f} minutes do not count, and replicas are paid for from the moment that they hold GPUs until they let them go,
-or the last request comes.
+How many GPU-hours does an autoscaler take to answer so many requests within the SLO? The same traffic goes to the same
+simulated engines under every rule; Weft plans shapes and places for all of them, and only the count of replicas is the
+rule's. Written by `python -m bench.scaling` ({machine}) from {count} runs.
 {parts}
-A rule is no point but a frontier: its one knob of risk goes from cheap to safe. Weft's are what a user says of it: of
-how many requests the targets are (`slo`: p50, p90 or p95 of the same seconds, p99 for TTFT of a split),
-`headroomPercent`, and `riskPercent` where it is cheapest. Below are the GPU-hours for so many requests within both
-targets, straight between two settings; a dash: none got there. *Best* is the most that any setting reached.
-The oracle knows the future: its counts are chosen in hindsight by what true engines need, with replicas that start as
-slowly, and with as little slack on top as reaches 95, 98 or 99 % in the same simulation.
-Dynamo's planner is `dynamo` where its forecast is the last value. Where it has been run with another of its predictors
-it has a row of its own: `dynamo-arima` has its default one. A predictor moves its floor, and not its steps by load.
-A setting that is called *tuned* is one more on the frontier of its rule: of a grid of what its users set, the one with
-the fewest GPU-hours for 99 % of requests, or else with the most requests, on made-up bursts with lengths as on the
-trace that it is judged on, which it never saw (`--tune`).
+{note}## Summary: starts of {startup:.0f} s
+
+GPU-hours for which so many requests are within TTFT and TPOT at once; a dash: no setting gets there. *Rules that react*
+are the autoscalers of other projects, each at its best setting. A *fixed fleet* reacts to nothing: its best size is
+known in hindsight alone. The *oracle* knows the future and is what could be reached at best; it was asked for 95, 98
+and 99 %. A level that nobody reaches has no row.
+
+{summary}
+{verdict}
 
 ![Requests within the SLO against GPU-hours, by rule]({picture})
+
+The picture has every trace with that start-up: the further up and to the left, the better. It shows the settings that
+no cheaper setting of the same rule beats, from where half of the requests are in time, and of Dynamo's predictors the
+last value alone.
+
+## How it is measured
+
+`bench/scenarios.yaml` fixes everything that could flatter a rule:
+
+| what | value |
+|---|---|
+| replicas | one shape for all rules |
+| traffic | multiplied until the mean fleet has {fleet:.0f} replicas or more |
+| engines | off the performance model by up to {off:.0%}, in a way that no rule knows |
+| warm-up | the first {warm:.0f} minutes do not count |
+| cost | a replica is paid for from the moment that it holds GPUs until it lets them go, or the last request comes |
+| SLO | TTFT and TPOT of each request, as each section says |
+
+Every rule is run with several settings of one knob, from cheap to safe. Between two settings the GPU-hours are those of
+a mix of both.
+
+| rule | what it is | settings, from cheap to safe |
+|---|---|---|
+| `weft` | Weft's own | percentile of the targets, `headroomPercent`, and `riskPercent` where it is cheapest |
+| `hpa`, `hpa-queue`, `hpa-kv` | Kubernetes' HPA on waiting requests and KV cache use, or on one of them | the targets |
+| `aibrix` | AIBrix's own autoscaler (APA) on KV cache use | the target |
+| `wva` | llm-d's workload variant autoscaler | parts of the capacity at which to grow and to shrink |
+| `dynamo` | Dynamo's planner; its forecast is the last value | part of the SLO given as targets |
+| `heteroscale` | HeteroScale's rule on decode tokens per second | part of a replica's capacity that is aimed at |
+| `static` | a fixed fleet | times the fleet for the mean rate |
+| `fixed-ratio` | Weft, with the halves of a split at a fixed ratio | ratio and risk |
+| `oracle` | counts chosen in hindsight by what true engines need | slack that just reaches 95, 98 or 99 % |
+
+Weft's targets are p50, p90 or p95 of the same seconds (`slo`), p99 for TTFT of a split. `dynamo-kalman`,
+`dynamo-arima` (Dynamo's default) and `dynamo-prophet` are its other predictors: they move its floor, and not its steps
+by load. Replicas of the oracle start as slowly as all others.
+
+With `--tune` a rule has one setting more: of a grid of what its users set, the one with the fewest GPU-hours for 99 %
+of requests, or else with the most requests, on made-up bursts with lengths as on the trace that it is judged on, which
+it never saw.
+
+## By trace and start-up
+
+GPU-hours for so many requests within the SLO. *Best* is the most that any setting reached, and what it took.
 {tables}
 ## Every run
 
-{runs}
+Single runs are not printed. `{rows}` has a line of JSON for each: its settings in words (`options`), seed,
+requests within the SLO (`attainment`), GPU-hours, changes of the count, TTFT and TPOT at p50, p90 and p99 in seconds,
+the fleet every five minutes, and how long the run took. For example, all runs of a rule on a trace:
+
+```
+jq -r 'select(.scenario == "code" and .policy == "weft" and .startup_seconds == 120 and (.tuning | not))
+  | [.seed, .attainment, .gpu_hours, .changes, .options] | @tsv' {rows}
+```
+"""
+
+# Of the rows that are committed; docs/roadmap.md says which are to be run again.
+NOTE = """\
+**How old these runs are.** All are from before [ADR 0082](adr/0082-prompts-of-experts-are-launched-layer-by-layer.md),
+which changed predicted first tokens, and with them the simulated engines, for every rule alike. No row has what Weft
+decides since by ADR 0084 and later, such as cycles (ADR 0101). Older still:
+
+| rows | from before |
+|---|---|
+| `reasoning-split` | [ADR 0051](adr/0051-a-guess-at-most-doubles-the-replicas.md) |
+| oracle, except `code` and `conversation` at 120 s | its present search, which may find cheaper runs |
+
 """
 
 
-def as_page(told: dict[str, Any], picture: str) -> str:
-    """The page of everything that was run."""
+def as_page(told: dict[str, Any], picture: str, kept: str, note: str = "") -> str:
+    """The page of everything that was run; `kept` is the file of the rows, `note` what is to be known of them."""
     known, rows = settings(), told["rows"]
+    found = cells(rows)
     return _TEXT.format(
         machine=told["machine"]["words"],
         count=len(rows),
+        startup=STARTUP_SECONDS,
         fleet=known.least_mean_replicas,
         off=known.truth_off,
         warm=known.warm_up_seconds / 60.0,
         parts=_parts(rows),
+        note=note,
+        summary=summary(found),
+        verdict=verdict(found),
         picture=picture,
-        tables="".join(map(_section, cells(rows))),
-        runs="\n".join(_runs(rows)),
+        tables="".join(map(_section, found)),
+        rows=kept,
     )
 
 
@@ -70,11 +134,11 @@ def _parts(rows: Sequence[Row]) -> str:
 def _section(cell: Cell) -> str:
     slo = f"TTFT {cell.ttft_target:.2f} s and TPOT {1000 * cell.tpot_target:.0f} ms"
     part = f", its first {cell.minutes:g} minutes" if cell.minutes else ""
-    title = f"\n## {cell.scenario}, start-up {cell.startup:g} s{part}\n"
+    title = f"\n### {cell.scenario}, start-up {cell.startup:g} s{part}\n"
     heads = "".join(f" {level:.1%} |" for level in LEVELS)
     lines = [
         title,
-        f"{slo} for each of {cell.requests:,.0f} requests. {_of_seeds(cell.seeds)}{_alone(cell)}\n",
+        f"{slo} for each of {cell.requests:,.0f} requests. {_of_seeds(cell.seeds)}{_only(cell)}{_alone(cell)}\n",
         f"| rule |{heads} best | at GPU-hours |",
         f"|---|{'---|' * (len(LEVELS) + 2)}",
         *map(_line, cell.by_policy),
@@ -88,12 +152,16 @@ def _of_seeds(seeds: tuple[int, ...]) -> str:
     return f"Means of seeds {told}." if len(seeds) > 1 else f"Of seed {told} alone: single runs are noisy."
 
 
+def _only(cell: Cell) -> str:
+    return " No other rule was run." if [name for name, _ in cell.by_policy] == [OWN_RULE] else ""
+
+
 def _alone(cell: Cell) -> str:
     """What no count of replicas reaches, as a prompt alone takes longer than its target."""
     found = [row["in_time_alone"] for row in cell.rows if "in_time_alone" in row]
     if not found or min(found) >= _NEARLY_ALL:
         return ""
-    return f" With a replica for each {min(found):.2%} would be in time, with all that one cache could know."
+    return f" At most {min(found):.2%} can be in time: the other prompts take too long even alone on a replica."
 
 
 def _saved(cell: Cell) -> Iterator[str]:
@@ -110,10 +178,10 @@ def _saved(cell: Cell) -> Iterator[str]:
             part = 1.0 - ours / theirs
             saved.append(f"{part:.1%} at {level:.1%} ({part / ceiling:.0%} of the ceiling)")
     yield (
-        f"\nAs a fluid, a fleet that follows the ratio of prompts to answers needs {ceiling:.1%} fewer GPU-hours than"
-        f" one at the best fixed ratio, {fixed[0]['ratio']:.3f} prefill replicas for one that decodes: the ceiling of"
-        f" what following it can save. Weft's rule saves, against itself at the best of {len(fixed)} fixed settings:"
-        f" {'; '.join(saved) or 'nothing, as no attainment is reached by both'}."
+        f"\nIn a fluid model, a fleet whose ratio of prefill to decode replicas follows the traffic needs {ceiling:.1%}"
+        f" fewer GPU-hours than one at the best fixed ratio, {fixed[0]['ratio']:.3f} prefill replicas for each that"
+        f" decodes. That is the most that following it can save. Against itself at the best of {len(fixed)} fixed"
+        f" settings, Weft saves {'; '.join(saved) or 'nothing, as no attainment is reached by both'}."
     )
 
 
@@ -123,29 +191,8 @@ def _line(entry: tuple[str, list[Row]]) -> str:
         return f"| {policy} |{' - |' * (len(LEVELS) + 2)}"
     name = f"**{policy}**" if policy == OWN_RULE else policy
     top = max(rows, key=lambda row: (row["attainment"], -row["gpu_hours"]))
-    reached = "".join(f" {_told(hours_at(rows, level))} |" for level in LEVELS)
+    reached = "".join(f" {told_hours(hours_at(rows, level))} |" for level in LEVELS)
     return f"| {name} |{reached} {_attained(top['attainment'])} | {top['gpu_hours']:.0f} |"
-
-
-def _told(hours: float | None) -> str:
-    return "-" if hours is None else f"{hours:.0f}"
-
-
-def _runs(rows: Sequence[Row]) -> Iterator[str]:
-    yield "| scenario | rule | setting | start-up | seed | in SLO | GPU-hours | changes | TTFT p99 | TPOT p99 | took |"
-    yield "|---|---|---|---|---|---|---|---|---|---|---|"
-    for row in sorted(rows, key=lambda row: (row["scenario"], row["startup_seconds"], row["policy"], row["point"])):
-        times = "".join(f" {_seconds(row[name].get('p99'))} |" for name in ("ttft_seconds", "tpot_seconds"))
-        setting = f"{'tuned' if row['of_grid'] else row['point'] + 1}"
-        start = f"{row['startup_seconds']:g} s | {row['seed']}"
-        figures = f"{_attained(row['attainment'])} | {row['gpu_hours']:.0f} | {row['changes']}"
-        took = f"{row['wall_seconds']:.0f} s"
-        yield f"| {row['scenario']} | {row['policy']} | {setting} | {start} | {figures} |{times} {took} |"
-    yield f"\nOne run took {fmean(row['wall_seconds'] for row in rows):.0f} s on average." if rows else ""
-
-
-def _seconds(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f} s" if value < 1 else f"{value:.1f} s"
 
 
 def _attained(part: float) -> str:

@@ -8,18 +8,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from bench.scaling import PAGE, RESULTS, asked_for, main
-from bench.scaling_bench.frontiers import cells, hours_at
-from bench.scaling_bench.page import _section, as_page
+from bench.scaling import KEPT, PAGE, RESULTS, asked_for, main
+from bench.scaling_bench.frontiers import cells, hours_at, unbeaten
+from bench.scaling_bench.page import NOTE, _section, as_page
 from bench.scaling_bench.plot import as_svg
 from bench.scaling_bench.results import complete, known
 from bench.scaling_bench.running import HELD, RISKS, SPLIT_RISKS, Run, points, run, setting_of
 from bench.scaling_bench.scenarios import settings
+from bench.scaling_bench.summary import summary, verdict
 from bench.scaling_bench.tuning import best
 
 if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
+
+    from bench.scaling_bench.frontiers import Cell
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -67,7 +70,8 @@ def test_the_same_run_is_the_same_result() -> None:
 def test_page_and_picture_show_every_rule(results: Path) -> None:
     rows = list(known(results).values())
     assert [cell.scenario for cell in cells(rows)] == list(SCENARIOS)
-    page = as_page({"machine": {"words": "a machine"}, "rows": rows}, "scaling.svg")
+    page = as_page({"machine": {"words": "a machine"}, "rows": rows}, "scaling.svg", "rows.jsonl")
+    assert NOTE not in page
     assert all(page.count(f"| {rule} |") + page.count(f"| **{rule}** |") >= len(SCENARIOS) for rule in RULES)
     picture = as_svg(rows)
     assert picture.startswith("<?xml")
@@ -150,9 +154,9 @@ def test_the_oracle_tells_what_no_count_reaches_and_the_page_says_it() -> None:
     figures = {"ttft_target_seconds": 2.0, "tpot_target_seconds": 0.03, "scenario": "long-context"}
     entry = {**row("oracle", 0, 0.95, 94.0), **kinds, **figures}
     (cell,) = cells([{**entry, "in_time_alone": 0.9911}])
-    assert "With a replica for each 99.11% would be in time" in _section(cell)
+    assert "At most 99.11% can be in time" in _section(cell)
     (other,) = cells([{**entry, "in_time_alone": 1.0}])
-    assert "With a replica for each" not in _section(other)
+    assert "can be in time" not in _section(other)
 
 
 def test_between_two_settings_a_rule_takes_what_a_mix_of_them_would() -> None:
@@ -162,6 +166,49 @@ def test_between_two_settings_a_rule_takes_what_a_mix_of_them_would() -> None:
     assert hours_at(points, 0.99) == pytest.approx(60.0)
     assert hours_at(points[:-1], 0.99) is None
     assert hours_at([], 0.5) is None
+
+
+def test_settings_that_a_cheaper_one_beats_are_not_drawn() -> None:
+    points = [row("hpa", at, *each) for at, each in enumerate([(0.9, 10.0), (0.98, 30.0), (0.96, 40.0), (1.0, 90.0)])]
+    assert unbeaten(points) == [(0.9, 10.0), (0.98, 30.0), (1.0, 90.0)]
+
+
+def compared(*rows: dict[str, Any]) -> list[Cell]:
+    """Of one trace with starts of 120 s."""
+    kinds = {"startup_seconds": 120.0, "minutes": 0.0, "of_grid": False, "requests": 9, "seed": 1}
+    targets = {"ttft_target_seconds": 2.0, "tpot_target_seconds": 0.03}
+    return cells([{**each, **kinds, **targets, "scenario": "code"} for each in rows])
+
+
+def test_the_summary_has_weft_beside_the_cheapest_rule_that_reacts() -> None:
+    found = compared(
+        row("weft", 0, 0.985, 80.0),
+        row("hpa", 0, 0.985, 100.0),
+        row("dynamo", 0, 0.96, 90.0),
+        row("static", 0, 0.992, 60.0),
+        row("oracle", 0, 0.985, 50.0),
+    )
+    assert summary(found).splitlines()[2:] == [
+        "| code | 95.0% | 80 | 90 (`dynamo`) | -11% | 60 | 50 |",
+        "|  | 98.0% | 80 | 100 (`hpa`) | -20% | 60 | 50 |",
+        "|  | 99.0% | - | none gets there | - | 60 | - |",
+    ]
+    assert "at 2 of 2 levels that any of these reaches, and is alone in reaching 0 more" in verdict(found)
+    assert "takes less than Weft at 3 of 3 levels" in verdict(found)
+
+
+def test_the_summary_counts_levels_that_weft_misses_against_it() -> None:
+    found = compared(row("weft", 0, 0.96, 80.0), row("hpa", 0, 0.985, 80.0))
+    assert summary(found).splitlines()[2:] == [
+        "| code | 95.0% | 80 | 80 (`hpa`) | as much | - | - |",
+        "|  | 98.0% | - | 80 (`hpa`) | - | - | - |",
+    ]
+    assert "at 0 of 2 levels that any of these reaches" in verdict(found)
+
+
+def test_where_no_rule_of_others_was_run_there_is_no_summary() -> None:
+    found = compared(row("weft", 0, 0.985, 80.0), row("fixed-ratio", 0, 0.985, 100.0))
+    assert (summary(found), verdict(found)) == ("", "")
 
 
 def test_rules_are_compared_by_the_seeds_that_all_of_them_have() -> None:
@@ -185,7 +232,7 @@ def test_the_page_of_the_docs_is_the_one_of_the_runs_that_are_committed() -> Non
     rows = [row for row in known(RESULTS).values() if not row["tuning"]]
     written = PAGE.read_text(encoding="utf-8")
     machine = written.partition("`python -m bench.scaling` (")[2].partition(") from ")[0]
-    assert written == as_page({"machine": {"words": machine}, "rows": rows}, "scaling.svg")
+    assert written == as_page({"machine": {"words": machine}, "rows": rows}, "scaling.svg", KEPT, NOTE)
 
 
 def test_runs_that_are_kept_elsewhere_leave_that_page_alone(tmp_path: Path) -> None:
