@@ -26,27 +26,38 @@ _TEXT = """\
 # Accuracy of the performance model
 
 Written by `python -m bench.accuracy TABLE` ({machine}). TABLE holds published measurements (InferenceX, sweeps of
-aiconfigurator, TensorRT-LLM and ROCm documentation), which are not part of Weft. Errors are absolute and relative to
-the measured value, per row; rows that are marked as doubtful are left out. Medians and means are predicted alike.
+aiconfigurator, TensorRT-LLM and ROCm documentation), which are not part of Weft. Errors are absolute, per row, and
+relative to the measured value. Rows marked as doubtful are left out; medians and means are predicted alike.
 
 | figure | rows | median | 90th percentile | aim |
 |---|---|---|---|---|
 {rows}
 
-- **Answered**: {answered} of {count} rows.
-- **Interval**: for architectures that the fit has not seen, the interval holds {tpot_covered} of TPOT (high over
-  low {tpot_width}) and {ttft_covered} of TTFT ({ttft_width}). Aim: 75 to 90 %, high over low at most 2.2.
-- **Newer releases** than a fit has seen of their engine: each month is predicted without the rows of that month and
-  later ({newer_rows} rows, {newer_faster} faster than predicted). Intervals of known releases would hold
-  {tpot_plain} of TPOT ({tpot_plain_faster} below) and {ttft_plain} of TTFT ({ttft_plain_faster} below). Where fast ends
-  reach as far as newer releases of the *other* engines ask for, intervals hold
-  {tpot_newer} of TPOT ({tpot_newer_faster} below; high over low {tpot_newer_width}) and {ttft_newer} of TTFT
-  ({ttft_newer_faster} below; {ttft_newer_width}): [ADR 0073](adr/0073-newer-releases-may-be-faster.md). TTFT misses the
-  aim by its slow end, which is as it was.
-- **Choice** among measured candidates under TPOT limits of 15, 20, 30 and 50 ms, {choices} choices, as Weft chooses:
-  the most tokens/s/GPU where the upper end of the interval of TPOT is within the limit: {broken} broken, {of_the_best}
-  of the best throughput (broken picks count 0). Aim: at most 6 %, at least 0.88. With a margin of a tenth on the
-  prediction instead: {broken_with_margin} broken, {of_the_best_with_margin}.
+{answered} of {count} rows are answered.
+
+## Intervals and choices
+
+| deployments, and the interval | TPOT inside | high over low | TTFT inside | high over low |
+|---|---|---|---|---|
+| of architectures that the fit has not seen | {tpot_covered} | {tpot_width} | {ttft_covered} | {ttft_width} |
+| newer releases than the fit has seen, with the interval of known ones | {tpot_plain} ({tpot_plain_faster} below) | | \
+{ttft_plain} ({ttft_plain_faster} below) | |
+| the same, with the interval that Weft gives newer releases | {tpot_newer} ({tpot_newer_faster} below) | \
+{tpot_newer_width} | {ttft_newer} ({ttft_newer_faster} below) | {ttft_newer_width} |
+
+Aim: 75 to 90 % inside, and high over low at most 2.2. For newer releases each month is predicted without the rows of
+that month and later ({newer_rows} rows, {newer_faster} faster than predicted). Their intervals reach further down, as
+far as newer releases of the *other* engines ask for ([ADR 0073](adr/0073-newer-releases-may-be-faster.md)). TTFT misses the
+aim there because the high end was left as it is.
+
+| choice among measured candidates, {choices} choices | broken limits | of the best throughput |
+|---|---|---|
+| as Weft chooses: the most tokens/s/GPU where the upper end of the TPOT interval is within the limit | {broken} | \
+{of_the_best} |
+| with a margin of a tenth on the prediction instead | {broken_with_margin} | {of_the_best_with_margin} |
+| aim | at most 6 % | at least 0.88 |
+
+Limits of TPOT are 15, 20, 30 and 50 ms. A pick that breaks its limit counts as 0.
 
 ## Beside another planner
 
@@ -54,15 +65,16 @@ the measured value, per row; rows that are marked as doubtful are left out. Medi
 
 ## What is known to be weak
 
-- Prompts of models with experts: TTFT of DeepSeek is off by half when the fit has not seen it, for want of a second
-  such architecture in the same precision. Its intervals say so.
-- Some rows tell first tokens late: of TensorRT-LLM with Llama 70B at 1024 tokens in and out by just twenty decode steps
-  (responses streamed in batches), of early SGLang with DeepSeek by seconds. Nothing in the table tells which.
-- Twelve rows imply more prompts per second than the GPU can multiply, or more reads than its memory allows, most of
-  them of vLLM 0.12 with Llama 8B. They are scored, and missed, but not fitted.
-- SGLang with more than about 450 users: it holds some back although there is memory for all.
-- Speculative decoding and shared contexts (DCP, PCP) are predicted, but the table records neither: no row scores
-  them.
+| what | how it is off |
+|---|---|
+| TTFT of models with experts | off by half for DeepSeek when the fit has not seen it, as no second such architecture \
+is measured in the same precision; its intervals are as wide |
+| rows with late first tokens | TensorRT-LLM with Llama 70B at 1,024 tokens in and out by twenty decode steps \
+(responses streamed in batches), early SGLang with DeepSeek by seconds; the table does not say which rows |
+| twelve rows, most of vLLM 0.12 with Llama 8B | they imply more than the GPU can compute or its memory can read: \
+scored, and missed, but not fitted |
+| SGLang with more than about 450 users | it holds some back although there is memory for all |
+| speculative decoding, shared contexts (DCP, PCP) | predicted, but no row of the table has them |
 """
 
 

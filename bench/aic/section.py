@@ -14,14 +14,14 @@ _MARGINS = {"no_margin": "no margin", "our_margin": "a tenth as margin"}
 _TEXT = """\
 aiconfigurator {version} on the same closed-loop rows, scored by the same functions. Measured by
 {command}
-on {date} ({machine}){table}. Both are scored in sample: most of the rows are what aiconfigurator is calibrated with,
-all are what Weft's coefficients are fitted to.
+on {date} ({machine}){table}. Both are scored in sample: aiconfigurator is calibrated with most of the rows,
+and Weft's coefficients are fitted to all of them.
 
 | on the {answered} rows of {count} that it answers | aiconfigurator | Weft |
 |---|---|---|
 {rows}
 
-Choices are as above, among the answered rows; a broken pick counts 0. Among all measured candidates it abstains from
+Choices are as above, among the answered rows; a broken pick counts as 0. Among all measured candidates it abstains from
 {abstained} of {choices} choices; counted as 0, they leave {among_all} of the best without a margin and {with_margin}
 with one. {refused}
 
@@ -29,9 +29,9 @@ One plan is DeepSeek-V3 on a rack of 72 GB200, aggregated and with prefill and d
 out, TTFT 2 s and TPOT 30 ms: `cli_default` of one engine, against what `weft plan` computes for a pool and for a split,
 the slowest of five times. Loading either program is not counted; the load average of the machine was {load}.
 
-How it is asked, where there was a choice in the way that comes closer to the measurements:
+aiconfigurator is asked as follows; where there was a choice, in the way that comes closer to the measurements:
 
-- its newest database of kernels that were measured (SILICON, its default);
+- its newest database of measured kernels (SILICON, its default);
 - the mean lengths of InferenceX, 0.9 of the nominal ones, and as batch the users of one attention rank;
 - models, precisions and sizes as its own adapter for InferenceX has them, FP8 KV with TensorRT-LLM;
 - MXFP4 experts with 8-bit activations on Blackwell except with vLLM, FP8 experts scaled by block where it knows no

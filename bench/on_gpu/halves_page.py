@@ -21,28 +21,31 @@ _GB, _MILLI = 1e9, 1e3
 _TEXT = """\
 ## Both halves of a split on one GPU
 
-Two vLLM {vllm} on the same card with {name}, one of which only computes prompts, as Weft renders them for
-`kvTransfer.transport: TCP`, with NIXL and what plays llm-d's sidecar between them. Over TCP, UCX (1.23) moves memory of
-a GPU through memory of the host, in pieces of 8 KiB unless it is told otherwise. It says so itself
-(`remote memory read ... software emulation tcp`), on one machine too, as CUDA's own way between processes knows no
-failure of a peer. Medians in milliseconds, and the rate that the single user's wait for a first token implies beside
-the same prompts without a second engine (KV of a mean prompt over what was waited longer); a run that did not ask them
-is held against those of the first one. Several users got so much together (KV of a prompt each over a whole answer).
+Two vLLM {vllm} with {name} on the same H100, one of which only computes prompts. They were started as Weft starts them
+for `kvTransfer.transport: TCP`, with NIXL, and with a stand-in for llm-d's sidecar between them. Over TCP, UCX (1.23)
+copies GPU memory through host memory, in pieces of 8 KiB by default, also on one machine: CUDA's own transport between
+processes does not notice a failed peer.
+
+Medians in milliseconds. GB/s of one user is the KV of a mean prompt over the additional wait for the first token,
+compared with the same prompts without a second engine (from the first run where a run did not ask them). GB/s of
+several users is what they got together: the KV of a prompt each over the time of a whole answer.
 
 | pieces | tokens in / out | users | TTFT through prefill | alone | TPOT through prefill | alone | GB/s |
 |---|---|---|---|---|---|---|---|
 {rows}
 
-In pieces of {wefts} KiB, which Weft asks for ([ADR 0075](adr/0075-kv-over-tcp-in-pieces-of-64-kib.md)), it was
-{slowest:.1f} to {fastest:.1f} GB/s for one user, and {crowded} for several, who wait for each other. Before
-that size was measured, a line through what a byte cost in pieces of {low} and {high} said {line:.1f}; predictions
-count with {expected:.1f}, and with {at_once:.0%} of it for several prompts at once
-([ADR 0091](adr/0091-links-bound-what-halves-serve.md)). Everything went over the loopback of one machine: a
-network between the halves can only be slower, and none was measured.
+| rate over TCP, GB/s | one user | several users |
+|---|---|---|
+| measured in pieces of {wefts} KiB, which Weft sets ([ADR 0075](adr/0075-kv-over-tcp-in-pieces-of-64-kib.md)) | \
+{slowest:.1f} to {fastest:.1f} | {crowded} |
+| expected | {expected:.1f}, from a line through the costs of {low} and {high} KiB ({line:.1f}) before {wefts} was \
+measured | {at_once:.0%} of it ([ADR 0091](adr/0091-links-bound-what-halves-serve.md)) |
+
+Everything went over the loopback of one machine. A network between the halves can only be slower; none was measured.
 
 A prefill engine was killed after it had computed a prompt of {prompt} tokens and before its KV was fetched: the decode
-engine computed it itself (`kv_load_failure_policy: recompute`); {tokens} of {asked} tokens came, after {seconds:.2f} s.
-With `UCX_TLS` without `tcp` neither engine starts: UCX finds no transport left that notices a peer's failure.
+engine computed the prompt itself (`kv_load_failure_policy: recompute`), and {tokens} of {asked} tokens came, after
+{seconds:.2f} s. Without `tcp` in `UCX_TLS` neither engine starts: UCX finds no transport that notices a failed peer.
 """
 
 

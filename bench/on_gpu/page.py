@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from bench.on_gpu.compared import arrivals, loops, room, start
 from bench.on_gpu.halves_page import halves_part
 from bench.on_gpu.second_card import SecondCard, second_card_part
-from bench.on_gpu.tables import arrivals_table, errors, inside, loops_beside, loops_table, same_load
+from bench.on_gpu.tables import arrivals_table, errors, inside, loops_beside, loops_table, same_load, summary_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,26 +19,35 @@ if TYPE_CHECKING:
 _TEXT = """\
 # Beside a GPU
 
-Written by `python -m bench.on_gpu --write` from what `python -m bench.on_gpu.record` measured on one {gpu}
-(driver {driver}), and [on one H200](#on-an-h200), with vLLM {vllm} and SGLang {sglang}: models with random weights,
-started as Weft renders them, but vLLM without FlashInfer and DeepGEMM, and SGLang without kernels of CUTLASS's DSL.
-Clients ran on the same machine and sent numbers of tokens. Nothing of this was fitted, but it is why the model was
-looked at again: factors of BF16 and how prompts are launched were changed after the first of these measurements, by
-other people's figures
-([ADR 0076](adr/0076-bf16-comes-nearer-to-the-data-sheet-than-fp8.md),
-[ADR 0082](adr/0082-prompts-of-experts-are-launched-layer-by-layer.md),
-[ADR 0100](adr/0100-a-prompt-takes-as-long-as-the-host-launches-it.md)).
+What Weft predicts, beside what was measured on one {gpu} and [one H200](#on-an-h200). Written by
+`python -m bench.on_gpu --write` from the records of `python -m bench.on_gpu.record`. Times are medians over requests.
+
+{summary}
+
+*Inside* counts the loads of which the measured value is within the interval of the prediction. An interval should hold
+four of five measurements of deployments that no fit has seen.
+
+| how it was measured | |
+|---|---|
+| software | driver {driver}; vLLM {vllm}, without FlashInfer and DeepGEMM; SGLang {sglang}, without kernels of \
+CUTLASS's DSL |
+| models | random weights, engines started as Weft starts them |
+| clients | on the same machine; they send numbers of tokens |
+| fitted to this | nothing. After the first of these measurements the model was reviewed, and BF16 factors and \
+launches of prompts were changed by other people's figures ([ADR \
+0076](adr/0076-bf16-comes-nearer-to-the-data-sheet-than-fp8.md), \
+[0082](adr/0082-prompts-of-experts-are-launched-layer-by-layer.md), \
+[0100](adr/0100-a-prompt-takes-as-long-as-the-host-launches-it.md)) |
 
 ## {name}
 
-On vLLM in BF16 with `{options}`. The table of the fit has no row of this model
-with vLLM on this GPU. {note}
+vLLM in BF16 with `{options}`. The published rows that the model is fitted to
+have none of this model with vLLM on this GPU. {note}
 
-### Users who wait for their answers
+### Closed loops
 
-Prompts and answers are drawn evenly from 0.8 of the nominal tokens to all of them. Medians in milliseconds, beside what
-`weft predict` says and, in brackets, the interval in which four of five measurements of deployments that no fit has
-seen should lie.
+Each user sends the next request when the last one is answered. Prompts and answers have 0.8 to 1 times the nominal
+tokens, drawn evenly. Medians in milliseconds beside what `weft predict` expects, with the interval in brackets.
 
 {loops}
 
@@ -46,77 +55,84 @@ seen should lie.
 
 {inside}
 
-Why first tokens of {most} users came so late was not looked into: one API server streamed some {streamed:,.0f} tokens a
-second then. A plan for an engine that is faster than expected errs towards more GPUs until live metrics correct it
+Why first tokens of {most} users came so late is not known: one API server streamed about {streamed:,.0f} tokens a
+second then. Where an engine is faster than expected, a plan has more GPUs than needed until live metrics correct it
 ([ADR 0013](adr/0013-two-factors-per-pool-from-live-metrics.md)).
 
 ### Arrivals at random
 
-Beside the closed forms of the performance model, which know nothing of these measurements, and beside the twin, whose
-steps were fitted to the closed loops above of the same lengths. Milliseconds.
+Poisson arrivals. The performance model knows nothing of these measurements; the steps of the twin were fitted to the
+closed loops of the same lengths. Milliseconds.
 
 {arrivals}
 
 ### Memory, start and end
 
-- **Room for KV**: {kv_measured:,} tokens, {kv_expected:,} expected ({kv_off:+.1%}). Of the memory, vLLM takes 92 % from
-  0.20 on; 90 % are counted on.
-- **Start**: {start_seconds:.0f} s from the process to the first healthy answer and {again:.0f} s once what is compiled
-  is kept, without weights to read. {start_expected:.0f} s are expected before a start of the pool was measured.
-- **End**: of {streams} streams that a SIGTERM met {whole} came whole; the process was gone after {leaving:.1f} s.
+| | measured | expected |
+|---|---|---|
+| room for KV, tokens | {kv_measured:,} (vLLM takes 92 % of the memory from 0.20 on) | {kv_expected:,} \
+({kv_off:+.1%}; 90 % are assumed) |
+| start until healthy, without weights to read | {start_seconds:.0f} s; {again:.0f} s once compiled code is cached | \
+{start_expected:.0f} s before a start of the pool was measured |
+| streams that end whole after a SIGTERM | {whole} of {streams}; the process ended after {leaving:.1f} s | all |
 
 {fp8_part}
 {sglang_part}
 {experts_part}
 {second_card_part}
 {halves_part}
-Not measured: KV between two machines, replicas of more than one GPU, SGLang's router and splits of it, TensorRT-LLM,
-and any other model. The H200 ran vLLM with three deployments, and nothing else of this.
+## What was not measured
+
+KV between two machines, replicas of more than one GPU, SGLang's router and splits, TensorRT-LLM, and any other model.
+On the H200 only vLLM ran, with the three deployments above.
 """
 _FP8 = """\
 ## {model} in FP8
 
-On vLLM with `{options}`, which quantises weights as it reads
-them; KV stays in BF16, as Weft asks for no other. Users who wait, as above; {count} loads were asked:
+vLLM with `{options}`, which quantises weights while it reads them.
+KV stays in BF16, as Weft asks for no other. Closed loops with {count} loads:
 
 {loops}
 
 {inside}
 
-Why first tokens come later than expected: [what short prompts wait for](#what-short-prompts-wait-for). Room for KV:
-{kv_measured:,} tokens, {kv_expected:,} expected ({kv_off:+.1%}). A start took {start_seconds:.0f} s where
-{start_expected:.0f} are expected. Arrivals at random, and how it ends, were not measured.
+First tokens come later than expected for the reason in [what short prompts wait for](#what-short-prompts-wait-for).
+Room for KV: {kv_measured:,} tokens, expected {kv_expected:,} ({kv_off:+.1%}). Start: {start_seconds:.0f} s, expected
+{start_expected:.0f} s. Arrivals at random and the end were not measured.
 """
 _SGLANG = """\
 ## {model} on SGLang
 
-SGLang {sglang} in BF16 with `{options}` and the attention that it chooses
-by itself on this card (FlashAttention 3). Users who wait, as above, beside what vLLM needed for the same loads:
+SGLang {sglang} in BF16 with `{options}` and the attention backend that
+it chooses itself on this GPU (FlashAttention 3). Closed loops, beside what vLLM took for the same loads:
 
 {loops}
 
 {errors}
 
 {inside} At the median of these loads
-first tokens took {ttft_beside:.0%} of what they took vLLM, and times per token {tpot_beside:.0%}.
+TTFT was {ttft_beside:.0%} of vLLM's, and TPOT {tpot_beside:.0%}.
 
-Arrivals at random, as above:
+Arrivals at random:
 
 {arrivals}
 
-- **Room for KV**: {kv_measured:,} tokens, {kv_expected:,} expected ({kv_off:+.1%}). Weft leaves to
-  SGLang how much of the memory it takes.
-- **Start**: {start_seconds:.0f} s from the process to the first healthy answer and {again:.0f} s once what is compiled
-  is kept: it compiles kernels while it captures graphs of prefill. {start_expected:.0f} s are expected. Its own gauges
-  of its start and of loading weights tell zero in this release, which Weft takes for not told.
-- **End**: of {streams} streams that a SIGTERM met {whole} came whole; the process was gone after {leaving:.1f} s.
+| | measured | expected |
+|---|---|---|
+| room for KV, tokens | {kv_measured:,} (SGLang decides how much of the memory it takes) | {kv_expected:,} \
+({kv_off:+.1%}) |
+| start until healthy, without weights to read | {start_seconds:.0f} s; {again:.0f} s once compiled code is cached | \
+{start_expected:.0f} s before a start of the pool was measured |
+| streams that end whole after a SIGTERM | {whole} of {streams}; the process ended after {leaving:.1f} s | all |
+
+SGLang compiles kernels while it captures graphs of prefill. Its own gauges of start and weight loading are zero in this
+release; Weft takes that as not reported.
 """
 _EXPERTS = """\
 ## {name}
 
-On vLLM in BF16 with `{options}`. With random
-weights a router sends tokens to experts as chance has it, and vLLM has no tuned kernel sizes for these experts on this
-card. Users who wait, as above:
+vLLM in BF16 with `{options}`. With random
+weights tokens go to experts at random, and vLLM has no tuned kernel sizes for these experts on this GPU. Closed loops:
 
 {loops}
 
@@ -124,9 +140,9 @@ card. Users who wait, as above:
 
 {inside}
 
-Room for KV: {kv_measured:,} tokens, {kv_expected:,} expected ({kv_off:+.1%}): 90 % of the memory are counted on, and
-3 GiB beside weights and KV, of which vLLM took 0.9 at its peak. A start took {start_seconds:.0f} s where
-{start_expected:.0f} are expected. How it ends was not measured.
+Room for KV: {kv_measured:,} tokens, expected {kv_expected:,} ({kv_off:+.1%}): the prediction assumes 90 % of the memory
+and 3 GiB beside weights and KV, of which vLLM took 0.9 at its peak. Start: {start_seconds:.0f} s, expected
+{start_expected:.0f} s. The end was not measured.
 """
 
 
@@ -156,6 +172,7 @@ def as_page(recorded: Recorded) -> str:
         vllm=told["vllm"],
         sglang=recorded.sglang["sglang"],
         note=told.get("note", ""),
+        summary=_summary(recorded),
         loops=loops_table(loops(told)),
         errors=errors(loops(told)),
         **_of_an_engine(told),
@@ -168,6 +185,26 @@ def as_page(recorded: Recorded) -> str:
         halves_part=halves_part(recorded.pairs),
         second_card_part=second_card_part(recorded.second),
     )
+
+
+def _summary(recorded: Recorded) -> str:
+    """A row a deployment, on both cards."""
+    first = (recorded.dense, recorded.fp8, recorded.sglang, recorded.experts)
+    second = (recorded.second.dense, recorded.second.fp8, recorded.second.larger)
+    return summary_table((_title(told), _engine(told), _card(told), loops(told)) for told in (*first, *second))
+
+
+def _title(told: Measured) -> str:
+    return f"{told.get('model', told['name'])} in {told.get('precision', 'BF16')}"
+
+
+def _engine(told: Measured) -> str:
+    return f"SGLang {told['sglang']}" if "sglang" in told else f"vLLM {told['vllm']}"
+
+
+def _card(told: Measured) -> str:
+    """`H100`, as its driver says `NVIDIA H100 80GB HBM3`."""
+    return str(told["gpu"]["name"]).split()[1]
 
 
 def _fp8(told: Measured) -> str:

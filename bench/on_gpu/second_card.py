@@ -19,45 +19,45 @@ _MILLI = 1e3
 _TEXT = """\
 ## On an H200
 
-One {gpu} (driver {driver}) with vLLM {vllm}: the same processor with more and faster memory, which Weft had
-only from its data sheet and from published rows. Fewer loops than on the first card; neither arrivals at random nor a
-second start were measured.
+One {gpu} (driver {driver}) with vLLM {vllm}: the same processor as the H100 with more and faster memory, which
+Weft knew only from its data sheet and published rows. Fewer loads than on the H100; arrivals at random and a second
+start were not measured.
 {parts}
 ### What short prompts wait for
 
-With these options vLLM captures graphs of steps of up to {graph} tokens; a step of more is launched piece by piece:
-that is why 512 and 768 tokens were asked above. By hand, on the same card: one request at a time, {answer} tokens each,
-until its answer was whole, and a trace by torch's profiler, which slows launches, of prompts of {traced} tokens, each
-with the step of its second token. Medians in milliseconds.
+With these options vLLM captures graphs of steps of up to {graph} tokens; larger steps are launched kernel by kernel.
+That is why prompts of 512 and 768 tokens were measured. The table was measured by hand on the same GPU: one request
+at a time with an answer of {answer} tokens, until the answer was complete; and a trace by torch's profiler, which
+slows launches, of prompts of {traced} tokens with the step of their second token. Medians in milliseconds.
 
 | | {lengths} | a trace from its first kernel to its last | GPU busy | kernels |
 |---|{lines}---|---|---|
 {rows}
 
-From {floor_from} to {floor_to} tokens a prompt takes about as long whatever its length and precision: the host
-launches for longer than the GPU computes. So a step that no graph holds is expected to take {launch:.1f} ms a layer at
-least, which is aiconfigurator's figure
-([ADR 0100](adr/0100-a-prompt-takes-as-long-as-the-host-launches-it.md)). Where computing takes longer, as for a lone
-prompt of {long_tokens} tokens, first tokens are expected within {long:.0%} in both. How long launches take depends on
-the processors, which were of virtual machines here: this card and the H100 ask for somewhat more.
+From {floor_from} to {floor_to} tokens a prompt takes about the same time, whatever its length and precision: the host
+takes longer to launch kernels than the GPU to compute them. Weft therefore expects at least {launch:.1f} ms a layer
+for a step without a graph, which is aiconfigurator's figure ([ADR
+0100](adr/0100-a-prompt-takes-as-long-as-the-host-launches-it.md)). Where computing takes longer, as for a lone prompt
+of {long_tokens} tokens, predicted first tokens are within {long:.0%} in both precisions. How long launches take
+depends on the CPUs, here those of virtual machines: both GPUs ask for somewhat more.
 
-First tokens of 64 users come later than expected with the larger model too, and those of four users with prompts of
-{long_tokens} tokens. In these loops prompts keep the GPU busy for most of the time (users times the wait of a lone one,
-over the time from one request to the next; above all of it where prompts share a step, which is launched once):
+First tokens of 64 users come later than expected in BF16 with both models, and those of four users with prompts of
+{long_tokens} tokens with the smaller one. In these loops prompts keep the GPU busy most of the time. *Prompts fill* is
+the users times the wait of a lone one, over the time from one request to the next; it is above 100 % where prompts
+share a step, which is launched once.
 
-| | tokens in / out | users | prompts fill | TTFT off | TPOT off | of a request, waiting |
+| | tokens in / out | users | prompts fill | TTFT off | TPOT off | part of a request spent waiting |
 |---|---|---|---|---|---|---|
 {loads}
 
-How many wait for each other is fitted to published loops, most of them with answers of 1,024 tokens and more, and
-follows from the users alone. Where a request waits for a large part of its time, prompts of others come in that time
-too and delay its first token, while each of them is counted to lengthen its answer: so TPOT is expected too long there.
+How many prompts wait for each other is fitted to published loops, most of them with answers of 1,024 tokens or more,
+and depends on the number of users only. Where a request waits for a large part of its time, prompts of others arrive
+in that time and delay its first token. The model counts them as lengthening its answer, so it predicts TPOT too long.
 """
 _PART = """
 ### {name} in {precision} on the H200
 
-On vLLM with `{options}`{how}.
-Users who wait, as above:
+vLLM with `{options}`{how}. Closed loops:
 
 {loops}
 
@@ -65,9 +65,9 @@ Users who wait, as above:
 
 {inside}
 
-Room for KV: {kv_measured:,} tokens, {kv_expected:,} expected ({kv_off:+.1%}). A start took {start_seconds:.0f} s where
-{start_expected:.0f} are expected. Of {streams} streams that a SIGTERM met {whole} came whole; the process was gone
-after {leaving:.1f} s.
+Room for KV: {kv_measured:,} tokens, expected {kv_expected:,} ({kv_off:+.1%}). Start: {start_seconds:.0f} s, expected
+{start_expected:.0f} s. After a SIGTERM {whole} of {streams} streams ended whole; the process ended after
+{leaving:.1f} s.
 """
 _GRAPH = 512  # twice the sequences, and at most so many
 _FLOOR = (520, 920)  # tokens between which the host is what takes so long
@@ -115,7 +115,7 @@ def _part(told: Measured) -> str:
         name=told.get("model", told["name"]),
         precision=told.get("precision", "BF16"),
         options=" ".join(told["options"]),
-        how=", which quantises weights as it reads them" if "precision" in told else "",
+        how=", which quantises weights while it reads them" if "precision" in told else "",
         loops=loops_table(found),
         errors=errors(found),
         inside=inside(found),

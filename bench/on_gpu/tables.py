@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from bench.on_gpu.compared import off_after
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from bench.on_gpu.compared import Beside, Both, Loop, Open
 
@@ -23,8 +23,12 @@ _ERRORS = """\
 | as predicted | {ttft:.0%} | {tpot:.0%} |
 | once one load is known ({known}) | {ttft_after:.0%} | {tpot_after:.0%} |"""
 _INSIDE = """\
-{ttft} of {count} first tokens and {tpot} of {count} times per token are inside the interval. At the
-median of times per token the engine was {faster} than expected."""
+TTFT is inside the interval for {ttft} of {count} loads, TPOT for {tpot} of {count}. At the median TPOT
+the engine was {faster} than expected."""
+_SUMMARY = """\
+| deployment | engine | GPU | loads | TTFT: median error | inside | TPOT: median error | inside |
+|---|---|---|---|---|---|---|---|
+{rows}"""
 _ARRIVALS = """\
 | | requests/s | p50 measured | model | twin | p95 measured | model |
 |---|---|---|---|---|---|---|
@@ -64,6 +68,11 @@ def inside(found: Sequence[Loop]) -> str:
     )
 
 
+def summary_table(several: Iterable[tuple[str, str, str, Sequence[Loop]]]) -> str:
+    """A row for each deployment with its engine, GPU and closed loops."""
+    return _SUMMARY.format(rows="\n".join(_row([*words, *_summed(found)]) for *words, found in several))
+
+
 def arrivals_table(found: Sequence[Open]) -> str:
     """Two rows a rate."""
     return _ARRIVALS.format(rows="\n".join(map(_open, found)))
@@ -73,6 +82,13 @@ def same_load(loop: Loop, others: Sequence[Loop]) -> Loop:
     """That of another engine."""
     load = (loop.input, loop.output, loop.users)
     return next(each for each in others if (each.input, each.output, each.users) == load)
+
+
+def _summed(found: Sequence[Loop]) -> Iterator[str]:
+    yield str(len(found))
+    for each in ([loop.ttft for loop in found], [loop.tpot for loop in found]):
+        yield f"{_median_error(each):.0%}"
+        yield f"{sum(map(_inside, each))} of {len(each)}"
 
 
 def _median_error(several: Iterable[Beside]) -> float:

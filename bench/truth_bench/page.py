@@ -22,16 +22,17 @@ _TEXT = """\
 # The twin beside real engines
 
 Written by `python -m bench.twin_truth --engine --write` ({machine}). The twin is what `weft simulate` and the benchmark
-of autoscaling run on: the scheduling rules of vLLM over a table of step times
-([ADR 0024](adr/0024-the-twins-engine-leaps.md)). Is an engine of the twin like a real one once it knows how long steps
-take?
+of autoscaling run on: vLLM's scheduling rules over a table of step times
+([ADR 0024](adr/0024-the-twins-engine-leaps.md)). This page answers one question: given how long steps take, does an
+engine of the twin behave like a real one?
 
 ## Beside published measurements
 
 A series is one deployment measured at several concurrencies: same model, GPU, engine, version, precision, parallelism,
-lengths and day. Step times are fitted to every other concurrency, beginning with the lowest; the twin foretells the
-rest, which no fit has seen: users who each send the next request when the last one is answered, {rounds} requests a
-user. Errors are absolute and relative to what was measured, median / 90th percentile over rows.
+lengths and day. Step times are fitted to every other concurrency, beginning with the lowest; the twin predicts the
+rest, which the fit has not seen. It simulates closed loops (each user sends the next request when the last one is
+answered) of {rounds} requests a user. Errors are absolute and relative to what was measured, median / 90th percentile
+over rows.
 
 ![TPOT in the twin over TPOT that was measured, and how many rows are off by how much]({picture})
 
@@ -41,23 +42,23 @@ user. Errors are absolute and relative to what was measured, median / 90th perce
 
 Aim: TPOT within {aim:.0%} in the median.
 
-- **Fitted**: {fitted} rows of {series} series. A series has an unknown for each fitted concurrency (a decode step,
-  straight in between and beyond), one for prompts (seconds a token) and one for what goes by outside the engine. All
-  are chosen so that the twin shows what the fitted rows say. Memory and seats are what the catalog says.
+- **Fitted**: {fitted} rows of {series} series. The unknowns of a series are the time of a decode step at each fitted
+  concurrency (linear in between and beyond), seconds for each token of a prompt, and seconds outside the engine. They
+  are chosen so that the twin reproduces the fitted rows. Memory and seats in the batch are those of the catalog.
 - **Left out**: {left_out}.
-- **Throughput** was published for none of these rows: it is Little's law on both sides, users over TTFT and all TPOTs
+- **Throughput** was published for none of these rows. On both sides it is Little's law: users over TTFT and all TPOTs
   of one request.
-- **By a line**: TPOT straight between the fitted rows, without any twin. It does as well where all users have a seat:
-  within a series TPOT is nearly a line. So these rows show that the twin keeps what it is told of steps, and what it
-  makes of users who wait for a seat; lengths that it was not told, they do not show.
+- **By a line**: TPOT interpolated between the fitted rows, without a twin. That does as well where all users have a
+  seat in the batch, because TPOT is nearly linear within a series. So these rows show that the twin keeps to the step
+  times that it is given, and how it treats users who wait for a seat. They show nothing about other lengths.
 
 {engine}
 ## What is known to be weak
 
-- First tokens at high concurrency come later than in the twin, in these rows as in the closed loop of a real engine
-  above. Why is not known: the rows do not tell, and time outside the engine is the same here for any number of users.
+- First tokens at high concurrency come later in these rows than in the twin. Why is not known: the rows do not say, and
+  the twin's time outside the engine is the same for any number of users.
 - Where memory is short the twin preempts, as vLLM does; TensorRT-LLM holds requests back until they fit to their end.
-- A series has one pair of lengths: that steps take longer over longer contexts is part of the fit, and not tested here.
+- A series has one pair of lengths, so that longer steps over longer contexts are part of the fit and not tested here.
 """
 
 
@@ -66,20 +67,20 @@ _ENGINE_TEXT = """\
 
 vLLM {version} on the CPU with the tiny Llama of the end-to-end suite, a process whose computing has one thread
 ({machine}). Other work ran on the same cores (load average {before:g} before and {after:g} after), so calibration and
-loads took {turns} turns, and all met the same neighbours. Prompts of {inputs} tokens and answers of {outputs}, each
-drawn evenly from 0.8 of that to all of it; `{options}`.
+loads ran in {turns} alternating turns, which all had the same neighbours. Prompts of {inputs} tokens and answers of
+{outputs}, each drawn evenly from 0.8 of that to all of it; `{options}`.
 
-**One calibration**: a closed loop of {users} users with {rounds} requests each, medians. By these the steps were fitted
-as above: a prompt of {inputs} tokens takes {prompt:.0f} ms, {outside:.0f} ms go by outside the engine, decode steps
+**One calibration**: a closed loop of {users} users with {rounds} requests each, medians. The steps fitted
+to it: a prompt of {inputs} tokens takes {prompt:.0f} ms, {outside:.0f} ms are outside the engine, and decode steps
 take {steps}.
 
 | users | requests | TTFT p50, ms: measured | twin | TPOT p50, ms: measured | twin |
 |---|---|---|---|---|---|
 {calibration}
 
-**Three loads**, which the calibration has not seen: Poisson arrivals at parts of what {seats} users were answered, and
-in the twin the same requests sent at the same times. In brackets the medians of single turns: so much do neighbours
-matter. Aim: within {within:.0%}; {inside} of {figures} are.
+**Three loads**, which the calibration has not seen: Poisson arrivals at parts of the throughput of {seats} users. The
+twin gets the same requests at the same times. In brackets the medians of single turns, which show how much the
+neighbours matter. Aim: within {within:.0%}; {inside} of {figures} are.
 
 | load | requests/s | requests | TTFT p50, ms: measured | twin | off by | TPOT p50, ms: measured | twin | off by |
 |---|---|---|---|---|---|---|---|---|
