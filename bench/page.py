@@ -47,8 +47,8 @@ relative to the measured value. Rows marked as doubtful are left out; medians an
 
 Aim: 75 to 90 % inside, and high over low at most 2.2. For newer releases each month is predicted without the rows of
 that month and later ({newer_rows} rows, {newer_faster} faster than predicted). Their intervals reach further down, as
-far as newer releases of the *other* engines ask for ([ADR 0073](adr/0073-newer-releases-may-be-faster.md)). TTFT misses the
-aim there because the high end was left as it is.
+far as newer releases of the *other* engines ask for ([ADR 0073](adr/0073-newer-releases-may-be-faster.md)). TTFT
+misses the aim there because the high end was left as it is.
 
 | choice among measured candidates, {choices} choices | broken limits | of the best throughput |
 |---|---|---|
