@@ -8,9 +8,11 @@ import pytest
 
 from tests.decide.world import World, external, pool, pool_spec
 from tests.fabric.cluster import board, busy
-from weft.domain.cluster import ContainerFailure, PodPhase
+from weft.decide.replicas.health import AssignedReplica, Surroundings, a_pod_has_ended
+from weft.domain.cluster import ContainerFailure, PodIdentity, PodPhase, PodRecord
 from weft.domain.reasons import Reason
 from weft.domain.spec import RolloutSpec
+from weft.domain.status import Assignment
 
 TEN_MINUTES = 600.0
 
@@ -84,6 +86,47 @@ def test_one_that_serves_is_no_matter_of_its_start() -> None:
         world.pods[name] = replace(pod, ready=False)  # for a moment
     world.decide()
     assert world.nodes_of("chat") == [("b-0",)]
+
+
+def test_a_node_whose_engine_never_answered_is_avoided_however_long_it_was_given() -> None:
+    """One that ended long after it should have been ready had started well, and is not held against its node."""
+    assert suspects_of(300.0) == suspects_of(300.0, unanswered_seconds=300.0) == ("n-0",)
+    assert suspects_of(7200.0, unanswered_seconds=7200.0) == ("n-0",)
+    assert suspects_of(7200.0) == ()
+
+
+def test_the_pod_that_the_others_waited_for_is_blamed() -> None:
+    """The first pod of several answers once all run, so that it is its kubelet that ends it, and its node is sound."""
+    lagging = replace(member(1), phase=PodPhase.Pending, released=1000.0)
+    loss = a_pod_has_ended(AssignedReplica(TWO, (ended(600.0), lagging)), around(1700.0))
+    assert loss is not None
+    assert loss.suspects == ("n-1",)
+    assert loss.explanation.reason is Reason.StartTimedOut
+    assert "chat-1 still waits for images, or weights that are downloaded first on n-1 after 11.7 min" in str(loss)
+
+
+TWO = Assignment(0, "rev", ("n-0", "n-1"), 8, since=1000.0)
+
+
+def member(rank: int) -> PodRecord:
+    identity = PodIdentity("uid-chat", 0, rank, "rev")
+    return PodRecord("team", f"chat-{rank}", f"u-{rank}", PodPhase.Running, f"n-{rank}", (), identity)
+
+
+def ended(unanswered_seconds: float | None) -> PodRecord:
+    failure = ContainerFailure("Error", "", 137, unanswered_seconds=unanswered_seconds)
+    return replace(member(0), phase=PodPhase.Failed, failure=failure)
+
+
+def around(now: float) -> Surroundings:
+    return Surroundings(now, {}, {}, lambda pod, text: None, 60.0)  # noqa: ARG005 - a reader's arguments
+
+
+def suspects_of(after: float, unanswered_seconds: float | None = None) -> tuple[str, ...]:
+    """The nodes that are blamed for a replica whose first pod ends `after` so many seconds."""
+    loss = a_pod_has_ended(AssignedReplica(TWO, (ended(unanswered_seconds), member(1))), around(1000.0 + after))
+    assert loss is not None
+    return loss.suspects
 
 
 STOPPED = "(APIServer pid=1) KeyboardInterrupt: terminated"

@@ -124,7 +124,15 @@ def test_of_a_pool_whose_traffic_nobody_measures_the_count_that_weft_decided_sta
         assert left == here.world.serving("chat")
 
 
-def test_a_revision_that_does_not_start_takes_nobody_down_however_long_it_fails() -> None:
+@pytest.mark.parametrize(
+    "failure",
+    [
+        ContainerFailure("Error", "RuntimeError: no", 1),
+        ContainerFailure("Error", "", 137, unanswered_seconds=600.0),
+    ],
+    ids=["it ends", "it never answers"],
+)
+def test_a_revision_that_does_not_start_takes_nobody_down_however_long_it_fails(failure: ContainerFailure) -> None:
     here = loaded(external(3), 4, EITHER, demand=3.0)
     here.world.engines_start = False
     healthy = {name for name, pod in here.world.pods.items() if pod.ready}
@@ -132,7 +140,7 @@ def test_a_revision_that_does_not_start_takes_nobody_down_however_long_it_fails(
     for _ in range(3 * PATIENCE):
         running = [name for name, pod in here.world.pods.items() if pod.phase is PodPhase.Running]
         for name in [name for name in running if name not in healthy]:
-            here.world.end(name, ContainerFailure("Error", "RuntimeError: no", 1))
+            here.world.end(name, failure)
         here.turn()
         for name in healthy & here.world.pods.keys():
             here.world.pods[name] = replace(here.world.pods[name], ready=True)

@@ -50,6 +50,7 @@ _AMISS = frozenset(
         Reason.EngineFailedSilently,
         Reason.SlotTaken,
         Reason.SchedulingTimedOut,
+        Reason.StartTimedOut,
         Reason.HoldMetricsMissing,
     }
 )

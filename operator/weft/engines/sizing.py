@@ -29,10 +29,13 @@ def still_chosen_seconds(role: Role) -> int:
 
 
 def startup_seconds(request: LaunchRequest) -> int:
-    """Seconds that an engine may take to answer: the user's, or a fixed part and loading over a slow network."""
+    """Seconds that an engine may take to answer: the user's, or a fixed part and loading over a slow network.
+
+    It is asked at once and then every `PROBE_SECONDS`, so that it takes one more to be asked when the user's are over.
+    """
     told = request.spec.rollout.start_timeout_seconds
     usual = STARTUP_SECONDS + int(request.weight_bytes / LOAD_BYTES_PER_SECOND)
-    return usual if told is None else max(PROBE_SECONDS, ceil(told))
+    return usual if told is None else (ceil(told / PROBE_SECONDS) + 1) * PROBE_SECONDS
 
 
 def shared_memory_bytes(request: LaunchRequest) -> int:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 HOME = f"/home/{GROUP.partition('.')[0]}"
 HUGE_PAGES = {"2Mi": "/dev/hugepages", "1Gi": "/dev/hugepages-1Gi"}  # the usual mount paths, by page size
+# An engine that never answered has no requests to finish: without this it keeps its GPUs for as long as one that has.
+UNANSWERED_GRACE_SECONDS = 5
 # A UID without an entry in /etc/passwd has neither home nor name; PyTorch and Triton ask for both.
 _IDENTITY = {"HOME": HOME, "USER": "weft"}
 
@@ -36,9 +38,10 @@ def render_container(launch: ContainerLaunch, name: str, relaxations: Collection
     }
     if launch.secrets_as_env:
         container["envFrom"] = [{"secretRef": {"name": secret}} for secret in launch.secrets_as_env]
-    for field, probe in (("startupProbe", launch.startup), ("readinessProbe", launch.readiness)):
-        if probe is not None:
-            container[field] = _probe(probe)
+    if launch.startup is not None:
+        container["startupProbe"] = {**_probe(launch.startup), "terminationGracePeriodSeconds": UNANSWERED_GRACE_SECONDS}
+    if launch.readiness is not None:
+        container["readinessProbe"] = _probe(launch.readiness)
     return {key: value for key, value in container.items() if value != []}
 
 

@@ -229,8 +229,12 @@ def a_pod_has_ended(replica: AssignedReplica, around: Surroundings) -> Loss | No
     if not ended:
         return None
     first, explanation = explain_end(ended, around.read_failure, of_several=replica.assignment.pods > 1)
+    never_answered = explanation.reason is Reason.StartTimedOut
+    if never_answered and replica.preparing:  # its other pods waited for this one
+        return _does_not_run(replica, replica.preparing[0], around.now - released_at(replica.preparing[0]))
     loss = _loss(replica, explanation.reason, explanation.message, counts=True)
-    started_well = around.now - replica.assignment.since >= around.start_seconds + WELL_STARTED_SECONDS
+    is_old = around.now - replica.assignment.since >= around.start_seconds + WELL_STARTED_SECONDS
+    started_well = is_old and not never_answered
     return loss if started_well or first.node is None else replace(loss, suspects=(first.node,))
 
 
@@ -276,18 +280,21 @@ def it_does_not_get_to_run(replica: AssignedReplica, around: Surroundings) -> Lo
     """
     limit = around.start_timeout_seconds
     pod = next((pod for pod in replica.preparing if limit is not None and around.now - released_at(pod) >= limit), None)
-    if pod is None or limit is None:
-        return None
-    lacks = "volumes, devices or network" if pod.unprepared else "images, or weights that are downloaded first"
-    hint = f"kubectl get events -n {pod.namespace} --field-selector involvedObject.name={pod.name} says why"
-    message = f"{pod.name} still waits for {lacks} on {pod.node} after {seconds(limit)}: {hint}; {ALLOW_MORE}"
-    loss = _loss(replica, Reason.StartTimedOut, message, counts=True)
-    return loss if pod.node is None else replace(loss, suspects=(pod.node,))
+    return None if pod is None or limit is None else _does_not_run(replica, pod, limit)
 
 
 def released_at(pod: PodRecord) -> float:
     """When the pod lost its last gate, as far as that is known (epoch seconds)."""
     return pod.released if pod.released is not None else pod.created
+
+
+def _does_not_run(replica: AssignedReplica, pod: PodRecord, passed: float) -> Loss:
+    """The loss of a replica of which one pod is on its node, and its containers do not run after `passed` seconds."""
+    lacks = "volumes, devices or network" if pod.unprepared else "images, or weights that are downloaded first"
+    hint = f"kubectl get events -n {pod.namespace} --field-selector involvedObject.name={pod.name} says why"
+    message = f"{pod.name} still waits for {lacks} on {pod.node} after {seconds(passed)}: {hint}; {ALLOW_MORE}"
+    loss = _loss(replica, Reason.StartTimedOut, message, counts=True)
+    return loss if pod.node is None else replace(loss, suspects=(pod.node,))
 
 
 def _stopped_answering(replica: AssignedReplica, node: str) -> Loss:

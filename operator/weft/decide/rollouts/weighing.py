@@ -31,7 +31,13 @@ PATIENCE_SECONDS = 600.0
 # A wait that is over sooner is no news: it passes whenever others begin to answer, and what they lack is not known yet.
 NEWS_SECONDS = 60.0
 _OF_THE_ENGINE = frozenset(
-    {Reason.EngineFailed, Reason.EngineCoreDied, Reason.EngineFailedSilently, Reason.ImageUnavailable}
+    {
+        Reason.EngineFailed,
+        Reason.EngineCoreDied,
+        Reason.EngineFailedSilently,
+        Reason.ImageUnavailable,
+        Reason.StartTimedOut,
+    }
 )
 
 
