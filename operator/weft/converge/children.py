@@ -33,17 +33,21 @@ MODE = "/spec/scaling/mode"
 
 @dataclass(frozen=True, slots=True)
 class SideState:
-    """One side of the pair; `pool` is None until its child exists."""
+    """One side of the pair; `pool` is None until its child exists.
+
+    `apart` is how many of its replicas are ready and of a generation of which the other side has none that is.
+    """
 
     role: Role
     pool: PoolRecord | None
     census: Census | None
     replicas: tuple[Replica, ...] = ()
+    apart: int = 0
 
     @property
     def ready(self) -> int:
-        """How many replicas answer requests."""
-        return self.census.ready if self.census is not None else 0
+        """How many replicas answer requests, as far as the other side has any for them."""
+        return self.census.ready - self.apart if self.census is not None else 0
 
     @property
     def present(self) -> int:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from weft.converge.answer import Convergence
 from weft.converge.census import Census
 from weft.converge.children import SIDES, SideState, converge_children, follow
+from weft.converge.counterparts import known_apart
 from weft.converge.domains import shared_domains
 from weft.converge.engine_fronts import engine_of
 from weft.converge.generations import pair_of_replica
@@ -61,7 +62,7 @@ def converge_split(
     """
     known = tuple(children)
     looked = [_side(split, role, known, pods, now) for role in SIDES]
-    sides = tuple(side for side, _ in looked)
+    sides = known_apart(tuple(side for side, _ in looked))
     around = ObjectsAround.of(split.key, objects)
     if split.deleting or split.spec is None or split.status.engine is None:
         return Convergence((), _progress(split, sides, None, split.decided, split.problem))

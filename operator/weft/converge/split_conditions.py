@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from weft.converge.children import SIDES
 from weft.converge.conditions import said_false, stall
+from weft.converge.counterparts import are_strangers
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.status import Condition
 
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
 
 def why_no_requests(sides: Sequence[SideState], routing: Routing | None) -> Explanation | None:
     """What keeps requests from the pairs of a split, or pairs from being whole; None where nothing does."""
-    return _half(sides) if routing is None else routing.taken or _half(sides) or _no_front(routing)
+    if routing is None:
+        return _half(sides)
+    return routing.taken or _half(sides) or _never_meet(sides) or _no_front(routing)
 
 
 def _no_front(routing: Routing) -> Explanation | None:
@@ -34,6 +37,16 @@ def _half(sides: Sequence[SideState]) -> Explanation | None:
     if len(missing) != 1:
         return None
     return Explanation(Reason.HalfPair, f"no {missing[0].lower()} replica is ready: nothing is routed to half a pair")
+
+
+def _never_meet(sides: Sequence[SideState]) -> Explanation | None:
+    """That both halves answer, in generations that exchange no KV; None where one has replicas of both."""
+    if not are_strangers(sides):
+        return None
+    paused = any(side.census is not None and side.census.paused for side in sides)
+    hint = ", and rollout.paused keeps the earlier ones: unset it" if paused else ""
+    told = "no replica that is ready has one of its own generation in the other half"
+    return Explanation(Reason.HalfPair, f"{told}: nothing is routed to half a pair{hint}")
 
 
 def split_conditions(

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from weft.scaling import ScaleAnswer
 
 
-_OTHERWISE_REFUSED = frozenset({Reason.BudgetExhausted, Reason.Preempting, Reason.Preempted})
+_OTHERWISE_REFUSED = frozenset({Reason.BudgetExhausted, Reason.Preempting, Reason.Preempted, Reason.Paused})
 
 
 @made_often
@@ -159,6 +159,9 @@ class Growth:
     asks of another scheduler, or why it cannot; None where a slot is looked for. `opened` is kept for it alone, too, by
     moves that are under way. `avoided` nodes come last: they did not take or start a replica. `accounts` are the quotas
     that have to pay for every new replica. Of those `kept` so many are only `lasting`, until their nodes go.
+
+    While a pause keeps replicas of an earlier pair, a half that has none of the planned one is `apart`, and both are
+    `hidden` if an endpoint picker is shown the earlier one.
     """
 
     planned: Planned
@@ -176,6 +179,8 @@ class Growth:
     lasting: int = 0
     refusal: Explanation | None = None
     waits_for: Growth | None = None  # the other half of a pair, which has no slot
+    apart: bool = False
+    hidden: bool = False
 
     @property
     def wants_more(self) -> bool:
@@ -191,6 +196,11 @@ class Growth:
     def is_empty(self) -> bool:
         """Whether it has no replica and shall have some."""
         return self.have < 1 and self.wants_more
+
+    @property
+    def starts_a_pair(self) -> bool:
+        """Whether its next replica is the first that the other half's new ones could exchange KV with."""
+        return self.apart and not self.added
 
     @property
     def have(self) -> int:

@@ -39,7 +39,10 @@ def render_container(launch: ContainerLaunch, name: str, relaxations: Collection
     if launch.secrets_as_env:
         container["envFrom"] = [{"secretRef": {"name": secret}} for secret in launch.secrets_as_env]
     if launch.startup is not None:
-        container["startupProbe"] = {**_probe(launch.startup), "terminationGracePeriodSeconds": UNANSWERED_GRACE_SECONDS}
+        container["startupProbe"] = {
+            **_probe(launch.startup),
+            "terminationGracePeriodSeconds": UNANSWERED_GRACE_SECONDS,
+        }
     if launch.readiness is not None:
         container["readinessProbe"] = _probe(launch.readiness)
     return {key: value for key, value in container.items() if value != []}

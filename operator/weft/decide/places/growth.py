@@ -34,13 +34,17 @@ def grow(growths: Sequence[Growth], free: FreeMap, now: float) -> bool:
     """Place one replica, for the half that is further behind; whether another one is wanted.
 
     When one half has no slot left, the other stops where it would get ahead: GPUs of half a pair serve nobody. Where
-    both have to be in one rack neither comes without the other, as the first would be bound to a rack without room.
+    both have to be in one rack neither comes without the other, as the first would be bound to a rack without room. Nor
+    does the first of a pair for which a pause makes no room in the other half.
     """
-    first = behind(growths)
+    first = _goes_first(growths)
     if first is None:
         return False
-    stuck = [other for other in growths if other.refusal is not None and other.fill <= first.fill]
-    if stuck:
+    refused = [other for other in growths if other.refusal is not None]
+    stuck = [other for other in refused if other.fill <= first.fill or other.starts_a_pair]
+    if (why := _serves_nobody(first, growths)) is not None:
+        first.refusal = why
+    elif stuck:
         first.waits_for = stuck[0].waits_for or stuck[0]
         first.refusal = _held_back(first.waits_for)
     elif (other := _left_out(first, growths, free)) is not None:
@@ -50,10 +54,39 @@ def grow(growths: Sequence[Growth], free: FreeMap, now: float) -> bool:
     return any(growth.wants_more for growth in growths)
 
 
+def _goes_first(growths: Sequence[Growth]) -> Growth | None:
+    """The half that is further behind; before that, one that lacks what the other half has of a new pair."""
+    first = behind(growths)
+    if first is None or first.starts_a_pair:
+        return first
+    return next((each for each in growths if each.starts_a_pair and each.wants_more), first)
+
+
+def _serves_nobody(first: Growth, growths: Sequence[Growth]) -> Explanation | None:
+    """Why the next replica of a half that has some would find no counterpart; None where it does.
+
+    One that has none is given one all the same: the earlier pair serves no more, and unsetting the pause is quick then.
+    """
+    if not first.kept:
+        return None
+    if first.hidden:
+        told = "a new replica would serve nobody, as the Gateway sends requests to the earlier ones"
+        return Explanation(Reason.Paused, f"{told}, which rollout.paused keeps: unset it")
+    other = next((each for each in growths if each is not first and each.starts_a_pair), None)
+    if other is None or other.wants_more or other.refusal is not None:
+        return None
+    role = other.planned.spec.role.value
+    told = f"a new replica is of the changed spec and would serve nobody, as rollout.paused keeps the {role} half"
+    return Explanation(Reason.Paused, f"{told} as it is: unset it")
+
+
 def _left_out(first: Growth, growths: Sequence[Growth], free: FreeMap) -> Growth | None:
-    """The half without a replica that has no place in its NVLink domain once the first of the other half is there."""
-    bound = first.is_empty and first.planned.spec.placement.nvlink_domain
-    other = next((each for each in growths if bound and each is not first and each.is_empty), None)
+    """The half without a replica that has no place, in its NVLink domain, once the first of the other half is there.
+
+    A half counts as without one where those that it has are of an earlier pair, which a pause keeps.
+    """
+    begins = _begins(first) and (first.starts_a_pair or first.planned.spec.placement.nvlink_domain)
+    other = next((each for each in growths if begins and each is not first and _begins(each)), None)
     found = place(first, free, ALONE) if other is not None else None
     if other is None or not isinstance(found, Slot):
         return None
@@ -62,8 +95,16 @@ def _left_out(first: Growth, growths: Sequence[Growth], free: FreeMap) -> Growth
         beside = place(other, free, ALONE)
     if not isinstance(beside, PlacementRefusal):
         return None
-    other.refusal = beside.explanation
+    told = beside.explanation.message
+    if first.starts_a_pair:
+        told = f"{told}, beside the first {first.planned.spec.role.value} replica of the changed spec"
+    other.refusal = replace(beside.explanation, message=told)
     return other
+
+
+def _begins(growth: Growth) -> bool:
+    """Whether its next replica is the first of its pair."""
+    return growth.is_empty or (growth.starts_a_pair and growth.wants_more)
 
 
 def add_one(growth: Growth, unit: Sequence[Growth], free: FreeMap, now: float, *, avoiding: tuple[str, ...]) -> bool:
@@ -88,10 +129,9 @@ def explain_again(growths: Sequence[Growth], free: FreeMap) -> None:
 
 def _held_back(other: Growth) -> Explanation:
     refusal = other.refusal or Explanation(Reason.NoSlot, "")
-    reason, lacks = (refusal.reason, "budget") if refusal.reason is Reason.BudgetExhausted else (Reason.NoSlot, "slot")
-    return Explanation(
-        reason, f"held back, as the {other.planned.spec.role.value} half has no {lacks}: {refusal.message}"
-    )
+    reason, lacks = (refusal.reason, "budget") if refusal.reason is Reason.BudgetExhausted else (Reason.NoSlot, "place")
+    half = other.planned.spec.role.value
+    return Explanation(reason, f"waits because the {half} half has no {lacks}: {refusal.message}")
 
 
 def _place_one(growth: Growth, unit: Sequence[Growth], free: FreeMap, now: float) -> None:
@@ -128,9 +168,9 @@ def _hand_over_one(growth: Growth, asked: Handover | Explanation, free: FreeMap,
 
 def _paid_together(growth: Growth, unit: Sequence[Growth]) -> list[Planned]:
     """The pools that pay for a replica together: this one; for its first replica, every half that has none."""
-    if not growth.is_empty:
+    if not _begins(growth):
         return [growth.planned]
-    return [each.planned for each in unit if each.is_empty]
+    return [each.planned for each in unit if _begins(each)]
 
 
 def place(growth: Growth, free: FreeMap, neighbours: Neighbours, *, tells: bool = True) -> Slot | PlacementRefusal:

@@ -60,6 +60,24 @@ def rollout_of(turn: Turn) -> RolloutSpec:
     return spec.rollout
 
 
+def is_apart(turn: Turn, unit: Sequence[Turn]) -> bool:
+    """Whether a half has no replica of the planned pair while a pause keeps earlier ones, in it or in the other half.
+
+    The spec of those is gone, so that whoever comes is of the planned pair.
+    """
+    return _keeps_earlier_ones(turn, unit) and all(_is_earlier(each, turn) for each in turn.survivors.replicas)
+
+
+def is_hidden(turn: Turn, unit: Sequence[Turn]) -> bool:
+    """Whether a pause keeps an endpoint picker on an earlier pair, so that nobody who comes is chosen."""
+    planned = turn.planned
+    return planned.spec.has_sidecar and planned.pool.shown != planned.spec.pair and _keeps_earlier_ones(turn, unit)
+
+
+def _keeps_earlier_ones(turn: Turn, unit: Sequence[Turn]) -> bool:
+    return rollout_of(turn).paused and any(rolls_as_a_pair(each) for each in unit)
+
+
 def _not_shown(turns: Sequence[Turn]) -> frozenset[tuple[str, int]]:
     """Ready replicas of every generation but the one that an endpoint picker is shown.
 

@@ -168,7 +168,7 @@ def _left(node: FabricNode) -> int:
 def _why_no_slot(course: Course, have: int) -> str:
     growth = course.growth
     refusal = growth.refusal.message if growth.refusal else ""
-    if have < growth.desired:
+    if have < growth.desired or (growth.refusal is not None and growth.refusal.reason is Reason.Paused):
         return f"{have} of {growth.desired} replicas placed; {refusal}"
     if growth.refusal is not None and growth.refusal.reason is Reason.Preempting:
         return f"{have} of {course.wanted} replicas placed; {refusal}"
