@@ -115,7 +115,7 @@ def test_where_all_fail_alike_it_is_told_and_nobody_is_replaced() -> None:
     assert ids(world) == [0, 1, 2]
     assert failing(world) == (
         "TransfersFail: replicas 0, 1, 2 have failed for 5 min to fetch part of their KV, and compute such prompts "
-        "themselves; nobody is replaced for that, as too few siblings do better to say that another one would"
+        "themselves; not replaced: too few siblings are better to expect an improvement"
     )
     run(world, {}, 1)
     assert failing(world) == ""
@@ -149,9 +149,7 @@ def test_a_successor_that_fails_too_is_not_replaced_for_a_day() -> None:
     assert ids(world) == [1, 2, 3, 4]
     run(world, {4: 0.5}, 5 * HOUR)
     assert ids(world) == [1, 2, 3, 4]
-    assert failing(world).endswith(
-        "and stays: it came after one that was replaced for the same, so that something else is the cause"
-    )
+    assert failing(world).endswith("and stays: it replaced one with the same fault, so the cause is something else")
     run(world, {4: 0.5, 1: 0.5}, PATIENCE + 10)
     assert ids(world) == [2, 3, 4, 5], "one that was there before is another matter"
 
@@ -187,7 +185,7 @@ def test_after_a_day_a_successor_counts_like_any_other() -> None:
     [
         (2, {}, "nothing has room for its successor"),
         (4, {"paused": True}, "rollout.paused is set"),
-        (4, {"max_surge": 0, "max_unavailable": 1}, "rollout.maxSurge lets nothing come first"),
+        (4, {"max_surge": 0, "max_unavailable": 1}, "rollout.maxSurge allows no replacement first"),
     ],
 )
 def test_one_that_cannot_be_replaced_is_told_with_why(boards: int, rollout: dict[str, object], why: str) -> None:

@@ -361,5 +361,5 @@ def test_a_half_that_waits_for_the_budget_of_the_other_says_so() -> None:
     world.turn(4)
     world.end(next(name for name in world.pods if name.startswith("pair-prefill")))
     world.turn(6)
-    told = "1 of 2 replicas placed; none comes while maxGPUs pays for no replica of the other half's new shape"
+    told = "1 of 2 replicas placed; maxGPUs allows no replica of the other half's new shape"
     assert ("False", "BudgetExhausted", told) == world.condition("pair-prefill", "Placed")

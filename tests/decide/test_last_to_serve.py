@@ -71,7 +71,7 @@ def test_it_serves_until_its_successor_does_which_is_ordered_in_the_same_pass(ro
     assert [("b-0",), ("b-1",)] == world.nodes_of("chat")
     (event,) = world.decision("chat").events
     assert Reason.NodeReclaimed is event.reason
-    assert "replica 0 serves on until another does, or its node leaves requests just the time" in event.message
+    assert "replica 0 serves on until another does, or its node leaves only enough time" in event.message
     assert "replica 0 serves on" in world.condition("chat", "Placed")[2]
     for _ in range(8):
         world.turn()

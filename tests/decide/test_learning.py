@@ -140,7 +140,10 @@ def test_a_change_that_is_phased_in_is_told_with_every_step_of_it_and_not_in_bet
         assert not events or serving.factors() != before
         told += events
     assert 2 <= len(told) <= 8
-    assert "what capacity counts on: it follows by about a third now, and by as much every 300 s" in told[0].message
+    assert (
+        "what capacity is based on: capacity is corrected by about a third now, and again every 300 s"
+        in told[0].message
+    )
 
 
 def test_scaling_follows_what_was_learnt() -> None:

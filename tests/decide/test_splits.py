@@ -101,7 +101,7 @@ def test_a_half_without_any_slot_holds_the_other_back() -> None:
     world.pods["job"] = busy("job", "b-0", 4)
     world.turn(3)
     assert (world.nodes_of("pd-prefill"), world.nodes_of("pd-decode")) == ([], [])
-    assert "held back" in world.condition("pd-decode", "Placed")[2]
+    assert "waits because the Prefill half has no place" in world.condition("pd-decode", "Placed")[2]
     assert split_conditions(world)["Placed"] == ("False", "NoSlot")
     del world.pods["job"]
     world.nodes.append(board("b-1"))

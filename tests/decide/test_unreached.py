@@ -111,7 +111,7 @@ def test_a_successor_that_is_cut_off_too_stays_for_a_day() -> None:
     assert ids(world) == [1, 2, 3]
     run(world, {3: 1.0}, {0: 0.3, 1: 0.3}, 3 * HOUR)
     assert ids(world) == [1, 2, 3]
-    assert told(world).endswith("it came after one that was replaced for the same, so that something else is the cause")
+    assert told(world).endswith("it replaced one with the same fault, so the cause is something else")
 
 
 def test_of_two_the_next_waits_for_an_hour() -> None:
@@ -127,7 +127,7 @@ def test_where_nothing_comes_first_it_is_told_and_stays() -> None:
     world = serving(max_surge=0, max_unavailable=1)
     run(world, {0: 1.0}, {0: 0.5, 1: 0.5}, PATIENCE + 10)
     assert ids(world) == [0, 1]
-    assert told(world).endswith("and stays: rollout.maxSurge lets nothing come first")
+    assert told(world).endswith("and stays: rollout.maxSurge allows no replacement first")
 
 
 def test_a_second_pass_at_the_same_time_says_the_same() -> None:

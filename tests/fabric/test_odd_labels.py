@@ -63,7 +63,7 @@ def test_a_pool_that_has_only_such_a_node_is_told_of_the_label() -> None:
 def test_memory_that_differs_by_less_is_believed_and_noted() -> None:
     found = fabric_of(board("b", labels={MEMORY: "100000"}))
     assert (100000 * MIB, None) == (found.nodes()["b"].memory_bytes, found.nodes()["b"].unusable)
-    assert f"node b: {MEMORY}=100000, where H200 has 143771: the label is believed" == told(found)
+    assert f"node b: {MEMORY}=100000, where H200 has 143771: the label is used" == told(found)
 
 
 def test_our_own_label_may_name_a_stand_in_with_any_memory() -> None:
@@ -74,7 +74,7 @@ def test_our_own_label_may_name_a_stand_in_with_any_memory() -> None:
 @pytest.mark.parametrize("label", ["lots", "81559 MiB", "0", "-5", "80Gi"])
 def test_a_memory_label_that_is_no_number_is_noted(label: str) -> None:
     found = fabric_of(board("b", labels={MEMORY: label}))
-    assert f"node b: {MEMORY}={label} is no number of MiB: 143771 are believed, as H200 has" == told(found)
+    assert f"node b: {MEMORY}={label} is no number of MiB: 143771 are used, as H200 has" == told(found)
 
 
 @pytest.mark.parametrize("clique", [".1", "1", "42"])

@@ -1,4 +1,4 @@
-"""What several sources say about one node: who is believed, and which note tells that they disagree."""
+"""What several sources say about one node: which one counts, and which note tells that they disagree."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_the_clouds_machine_tells_what_nobody_labels(machine: str, gpus: int, ac
 def test_a_memory_that_such_gpus_do_not_have_is_told_and_believed(product: str, memory: str, noted: bool) -> None:  # noqa: FBT001 - a case
     """One node of it makes the plans of all pools that may use it smaller."""
     found = fabric_of(node("n", {"nvidia.com/gpu.product": product, "nvidia.com/gpu.memory": memory}, 8))
-    said = f"node n: nvidia.com/gpu.memory={memory}, where H200 has 143771: the label is believed"
+    said = f"node n: nvidia.com/gpu.memory={memory}, where H200 has 143771: the label is used"
     assert ([said] if noted else []) == [note.message for note in found.notes]
 
 

@@ -74,11 +74,11 @@ def test_levels_of_kueue_that_nobody_else_names_become_tiers_at_their_place() ->
         ([("ex.com/dc", "ex.com/row"), ("ex.com/hall", "ex.com/dc", "ex.com/row")], []),
         (
             [("ex.com/dc", "ex.com/row"), ("ex.com/row", "ex.com/dc")],
-            ["Topology 1 has ex.com/row above ex.com/dc, and Topology 0 has another order, which is believed"],
+            ["Topology 1 has ex.com/row above ex.com/dc, and Topology 0 has another order, which is used"],
         ),
         (
             [(f"{AWS}2", "ex.com/row", f"{AWS}1")],
-            [f"Topology 0 has {AWS}2 above {AWS}1, and its network has another order, which is believed"],
+            [f"Topology 0 has {AWS}2 above {AWS}1, and its network has another order, which is used"],
         ),
     ],
     ids=["none", "each other", "a network"],

@@ -1,4 +1,4 @@
-"""Notes on sources that disagree: each note names the sources, the disagreement, and which source is believed."""
+"""Notes on sources that disagree: each note names the sources, the disagreement, and which source is used."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ CLOUD_RACKS = tuple(label for label in RACK_LABELS if label not in TOPOGRAPH)
 def within_a_domain(domain: str, members: Sequence[AcceleratorNode]) -> Iterator[Explanation]:
     """Note what the labels of one multi-node domain disagree about, and whether it is split or its clique believed."""
     apart, cut = "read as separate domains", is_cut(domain, list(members))
-    believed = apart if cut else "the clique is believed"
+    believed = apart if cut else "the clique is used"
     kinds = {member.devices.accelerator.name for member in members}
     clouds = {tuple(member.labels.get(label, "") for label in CLOUD_RACKS) for member in members}
     claims = (
@@ -148,7 +148,7 @@ def _products(member: AcceleratorNode, catalog: Catalog) -> Iterator[Explanation
         if other is not None and other.name != name:
             yield Explanation(
                 Reason.LabelsContradict,
-                f"node {member.node.name}: {key}={labels[key]} means {other.name}, not {name}, which is believed",
+                f"node {member.node.name}: {key}={labels[key]} means {other.name}, not {name}, which is used",
             )
 
 
@@ -164,10 +164,10 @@ def _memory(member: AcceleratorNode, _: Catalog) -> Iterator[Explanation]:
         return
     says, name = f"node {member.node.name}: {MEMORY_MIB}={label}", devices.accelerator.name
     if not labelled_memory_bytes(member.labels):
-        why = f"{says} is no number of MiB: {known // MIB} are believed, as {name} has"
+        why = f"{says} is no number of MiB: {known // MIB} are used, as {name} has"
         yield Explanation(Reason.LabelsContradict, why)
     elif abs(devices.memory_bytes - known) > MEMORY_OFF * known:
-        why = f"{says}, where {name} has {known // MIB}: the label is believed"
+        why = f"{says}, where {name} has {known // MIB}: the label is used"
         yield Explanation(Reason.LabelsContradict, why)
 
 
@@ -197,7 +197,7 @@ def _driver(member: AcceleratorNode, catalog: Catalog) -> Iterator[Explanation]:
         yield Explanation(
             Reason.LabelsContradict,
             f"node {member.node.name} has {offered} {devices.resource} and {counted(reported.gpus, 'GPU')} in its "
-            "ResourceSlices: the former is believed",
+            "ResourceSlices: the former is used",
         )
     for (product, _), _count in reported.products:
         other = accelerator_of_driver(product, catalog)
@@ -205,7 +205,7 @@ def _driver(member: AcceleratorNode, catalog: Catalog) -> Iterator[Explanation]:
             yield Explanation(
                 Reason.LabelsContradict,
                 f"node {member.node.name} has {product!r} in its ResourceSlices and {devices.accelerator.name} by its "
-                "labels: the labels are believed",
+                "labels: the labels are used",
             )
 
 
@@ -223,13 +223,13 @@ def _cliques(member: AcceleratorNode, _: Catalog) -> Iterator[Explanation]:
         yield Explanation(
             Reason.LabelsContradict,
             f"node {member.node.name} is labelled {CLIQUE}={label}, and a ComputeDomain has it in {listed(others)}: "
-            "the label is believed for what is placed now; what runs keeps running",
+            "the label is used for what is placed now; what runs keeps running",
         )
     elif len(cliques) > 1:
         yield Explanation(
             Reason.LabelsContradict,
             f"node {member.node.name} is in several cliques by its ComputeDomains ({listed(cliques)}): "
-            "none of them is believed",
+            "none of them is used",
         )
 
 
@@ -268,7 +268,7 @@ def topologies_at_odds(topologies: Iterable[TopologyReport]) -> Iterator[Explana
                 yield Explanation(
                     Reason.LabelsContradict,
                     f"Topology {topology.name} has {' above '.join(shared)}, and {who} has another order, which is "
-                    "believed",
+                    "used",
                 )
                 break
         known.append((f"Topology {topology.name}", topology.levels))

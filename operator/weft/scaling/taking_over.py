@@ -52,8 +52,8 @@ def what_is_phased(
         if abs(change) > MOST_LONGER
     ]
     pause = seconds(_shortest(memory.factors.points))
-    phased = f"it follows by about a third now, and by as much every {pause}"
-    measured = f"replicas show a {' and a '.join(told)} what capacity counts on"
+    phased = f"capacity is corrected by about a third now, and again every {pause}"
+    measured = f"replicas show a {' and a '.join(told)} what capacity is based on"
     return Explanation(Reason.CalibrationPhased, f"{measured}: {phased}")
 
 

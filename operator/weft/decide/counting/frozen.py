@@ -41,7 +41,7 @@ def as_it_stays(
 def why_none_comes(answer: ScaleAnswer) -> str:
     """Why none comes: the budget of this pool, or that of the other half, is short."""
     short = answer.shortfall
-    return short.message if short else "none comes while maxGPUs pays for no replica of the other half's new shape"
+    return short.message if short else "maxGPUs allows no replica of the other half's new shape"
 
 
 def _as_before(planned: Planned, there: Sequence[AssignedReplica]) -> int:

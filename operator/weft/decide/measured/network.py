@@ -127,18 +127,18 @@ _Claim = tuple["Callable[[PoolObservation, list[Missed]], bool]", str]
 _CLAIMS: tuple[_Claim, ...] = (
     (
         kv_under_way_fills_the_memory,
-        "KV under way holds most of the memory of engines, and those who run have room",
+        "KV in transfer fills most of the engines' memory, while running requests need little of it",
     ),
     (
         transfers_take_most_of_it,
-        "KV transfer makes up most of what TTFT is above its target, while the engines have room",
+        "KV transfer takes most of the TTFT above target, while engines have capacity",
     ),
     (
         slow_transfers_are_its_tail,
-        "slow KV transfers are most of what the slowest first tokens are behind others, while the engines have room",
+        "slow KV transfers explain most of the slowest TTFT, while engines have capacity",
     ),
     (
         requests_line_up_before_them,
-        "more requests wait for their KV than run, for most of what TTFT is above its target, while engines have room",
+        "requests wait in line for KV for most of the TTFT above target, while engines have capacity",
     ),
 )

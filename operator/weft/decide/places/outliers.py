@@ -97,12 +97,12 @@ def _what_forbids(turn: Turn) -> str | None:
     """Why the pool's spec lets no outlier be replaced; None where it does."""
     rollout = turn.planned.spec.rollout
     if turn.asked is not None:
-        return "its place is for another scheduler to choose"
+        return "another scheduler chooses its place"
     if rollout.paused:
         return "rollout.paused is set"
     if rollout.strategy is RolloutStrategy.Recreate:
-        return "with rollout.strategy Recreate nothing is replaced first"
-    return "rollout.maxSurge lets nothing come first" if limits_of(rollout, turn.scale.desired).surge < 1 else None
+        return "rollout.strategy Recreate starts no replacement first"
+    return "rollout.maxSurge allows no replacement first" if limits_of(rollout, turn.scale.desired).surge < 1 else None
 
 
 def _who_stays_slower(course: Course, now: float) -> Iterator[str]:
@@ -137,7 +137,7 @@ def _all_alike(named: Sequence[Outlier]) -> str:
         more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
         failed = "have failed for 5 min to fetch part of their KV, and compute such prompts themselves"
         who = f"replicas {listed}{more} {failed}"
-    return f"{who}; nobody is replaced for that, as too few siblings do better to say that another one would"
+    return f"{who}; not replaced: too few siblings are better to expect an improvement"
 
 
 def _why_one_stays(course: Course, now: float) -> Callable[[Outlier], str]:
@@ -149,7 +149,7 @@ def _why_one_stays(course: Course, now: float) -> Callable[[Outlier], str]:
         if forbids is not None:
             return forbids
         if came_in_vain(outliers, each, now):
-            return "it came after one that was replaced for the same, so that something else is the cause"
+            return "it replaced one with the same fault, so the cause is something else"
         if each.why is Reason.SlowerThanSiblings and each.replica in lack:
             return _ALL_THAT_MAKES_IT_SLOW[course.turn.planned.spec.role]
         if waits:

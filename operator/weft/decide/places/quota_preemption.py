@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from weft.domain.cluster import PodRecord
     from weft.placement import FreeMap
 
-_COUNTED = Explanation(Reason.Preempting, "waits until its quota is counted without the pods that left")
+_COUNTED = Explanation(Reason.Preempting, "waits for the quota to release the departed pods")
 
 
 def keep_room(peers: Iterable[Sequence[Course]], units: Sequence[Sequence[Course]], available: Availability) -> None:

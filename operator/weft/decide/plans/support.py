@@ -50,7 +50,7 @@ def _half_at_a_gateway(spec: PoolSpec) -> tuple[bool, str, str]:
     """An endpoint picker pairs within one InferencePool, and one pool of ours has one role; a PDSplit has both."""
     half = spec.role.is_half and spec.router.kind is RouterKind.Gateway and not spec.pair
     field = f"router.type Gateway for a pool of role {spec.role} alone"
-    return half, field, "use a PDSplit, or router.type None and a front of yours"
+    return half, field, "use a PDSplit, or router.type None and your own front"
 
 
 def _racks_of_another(spec: PoolSpec) -> tuple[bool, str, str]:
@@ -134,11 +134,11 @@ def _mooncake_claim(split: SplitSpec) -> tuple[bool, str, str]:
     The sidecars behind a Gateway are rendered for NIXL.
     """
     over_it = "Mooncake" in {split.prefill.kv.connector, split.decode.kv.connector}
-    field = f"kvTransfer.connector Mooncake with router.type {split.router.kind}, which hands no KV over with it,"
+    field = f"kvTransfer.connector Mooncake with router.type {split.router.kind}, which does not transfer KV with it,"
     return (
         over_it and split.router.kind is not RouterKind.Nothing,
         field,
-        "use NIXL, or router.type None and a front of yours",
+        "use NIXL, or router.type None and your own front",
     )
 
 

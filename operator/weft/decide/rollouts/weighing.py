@@ -140,17 +140,17 @@ def _below_need(course: Course) -> Iterator[Explanation]:
 
 
 def _waits(growth: Growth) -> str:
-    then = f"after {seconds(PATIENCE_SECONDS)} of that rollout.maxUnavailable counts alone"
-    return f"the rollout takes away no replica that traffic needs, and {_what_keeps_successors(growth)}; {then}"
+    then = f"After {seconds(PATIENCE_SECONDS)} only rollout.maxUnavailable counts"
+    return f"the rollout takes away no replica that traffic needs, and {_what_keeps_successors(growth)}. {then}"
 
 
 def _goes(gone: Departure, growth: Growth) -> str:
     return (
-        f"replica {gone.assignment.replica} leaves before its successor serves, as rollout.maxUnavailable allows, "
-        f"though traffic needs it: for {seconds(PATIENCE_SECONDS)} {_what_keeps_successors(growth)}"
+        f"replica {gone.assignment.replica} leaves before its successor serves, as rollout.maxUnavailable allows. "
+        f"Traffic needs it, but for {seconds(PATIENCE_SECONDS)} {_what_keeps_successors(growth)}"
     )
 
 
 def _what_keeps_successors(growth: Growth) -> str:
     surge = limits_of(growth.planned.spec.rollout, growth.desired).surge
-    return "no successor found a place" if surge > 0 else "rollout.maxSurge lets no successor come first"
+    return "no successor found a place" if surge > 0 else "rollout.maxSurge allows no successor first"

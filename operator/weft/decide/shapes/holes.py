@@ -285,7 +285,7 @@ def _why_it_stays(turn: Turn) -> Explanation:
     if not would_be_too_small_again(turn):
         return _would_be_better(turn)
     plan = turn.planned.plan
-    lacks = f"as many of it as are allowed do not serve {MORE - 1.0:.0%} more than came at most in an hour"
+    lacks = f"that many replicas would not serve {MORE - 1.0:.0%} more than last hour's peak"
     return Explanation(Reason.Outgrown, f"{plan.shape} would be better, but {lacks}: {plan.verdict.message}")
 
 

@@ -211,14 +211,14 @@ def waits_for_its_node(stranded: Sequence[Stranded]) -> str:
 def serves_to_the_end(last: Departure) -> str:
     """Why one whose node goes before a successor could serve is still in its front; no time, as that would change."""
     number = last.assignment.replica
-    return f"replica {number} serves on until another does, or its node leaves requests just the time to be over"
+    return f"replica {number} serves on until another does, or its node leaves only enough time to finish requests"
 
 
 def leaves_last(gone: Departure) -> str:
     """Why one leaves its front though nobody else serves."""
     why = gone.displaced.message if gone.displaced is not None else ""
     goes = f"replica {gone.assignment.replica} leaves its front though no other serves"
-    return f"{goes}, so that its requests can be over in time, as {why}"
+    return f"{goes}, so that its requests can finish in time, as {why}"
 
 
 def _why_waiting(failure: Failure) -> str:
