@@ -43,9 +43,8 @@ _SEEN_OF_ONE = 0.5  # fraction of each period that was observed
 _BREAK, _LEAST_BREAK = 4.0, 0.25  # standard deviations, and logarithm
 _LATE_BINS = 1  # metrics tell of requests up to so much after they came
 _LEAST_SCATTER = 0.03  # as codes are rounded
-# What a status keeps: besides the periods needed, what a start takes; a byte for each bin of shorter periods.
-_BEYOND_BINS, _LONGEST_IN_FULL = 24, 67.0
-MOST_KEPT_BYTES = 360
+# What a status keeps of a course: a byte for each bin of shorter periods.
+MOST_KEPT_BYTES, _LONGEST_IN_FULL = 360, 67.0
 REMEMBERED = 4096  # several passes look at one bin
 
 
@@ -133,13 +132,14 @@ def in_cycle(course: str, period: float, ahead: int) -> InCycle | None:
 
 
 def kept_part(course: str, period: float) -> bytes:
-    """The last bins of a course, as few as show that its period holds; a byte for each, or for each two of long ones.
+    """The last bins of a course, as many as fit: a byte for each, or for each two where periods are long.
 
-    At most `MOST_KEPT_BYTES`; `continued` makes a course of them.
+    A cycle that holds has to hold again when `continued` makes a course of them: where a start takes as long as a
+    period, it is foretold by cycles that are further back.
     """
-    needed = min(len(course), math.ceil(PERIODS_NEEDED * period) + _BEYOND_BINS)
     stride = _stride(period)
-    return course[len(course) - needed // stride * stride :][stride - 1 :: stride].encode("latin-1", "replace")
+    kept = min(len(course) // stride, MOST_KEPT_BYTES)
+    return course[len(course) - kept * stride :][stride - 1 :: stride].encode("latin-1", "replace")
 
 
 def continued(kept: bytes, period: float) -> str:
@@ -177,10 +177,14 @@ def _scatter(came: Logs, foretold: Logs) -> float | None:
 
 
 def _logs(course: str, period: int = 0) -> Logs:
-    """Log rates of a course; a bin that nobody saw is as one period earlier, or else as the bin before."""
+    """Log rates of a course; a bin that nobody saw is as one period earlier, or else as the bin before.
+
+    Those before the first that was seen are as that one.
+    """
     codes = np.frombuffer(course.encode("latin-1", "replace"), np.uint8)
     unseen = ord(_UNSEEN)
     for _ in range(PERIODS_NEEDED if period and _UNSEEN in course else 0):
         codes = np.where(codes > unseen, codes, np.concatenate((codes[:period], codes[:-period])))
-    known = np.maximum.accumulate(np.where(codes > unseen, np.arange(len(codes)), 0))
+    first = int(np.argmax(codes > unseen)) if len(codes) else 0
+    known = np.maximum.accumulate(np.where(codes > unseen, np.arange(len(codes)), first))
     return _LEAST_LOG + _STEP * (codes[known].astype(np.float64) - unseen - 1)

@@ -96,9 +96,9 @@ class Demand:
     @property
     def again(self) -> float:
         """The rate with its margin that a short cycle brings within two starts; 0 where there is none."""
-        if self.ahead is None or not self.ahead.cycle_seconds:
+        if self.ahead is None or self.margin is None or not self.ahead.cycle_seconds:
             return 0.0
-        return self.foreseen * math.exp(self.ahead.again - self.ahead.level)
+        return self.margin.on(changed(self.ahead, level=self.ahead.again))
 
     def at_least(self, other: Demand) -> Demand:
         """The greater of two measurements of the same requests, with the forecast of this one where it has any.

@@ -110,15 +110,20 @@ def forecast(state: ForecastState, now: float, horizon_seconds: float | None = N
     found = in_cycle(state.course, state.period, ahead + unseen) if state.period else None
     if found is not None:
         wide, period = found.scatter / ASSUMED_SPREAD, state.period * BIN_SECONDS
-        answer = Forecast(found.level, wide, ASSUMED, horizon_seconds, is_measured, wide)
+        most = _most(state, found.again)
+        answer = Forecast(found.level, wide, ASSUMED, horizon_seconds, is_measured, wide, most)
         return changed(answer, cycle_seconds=period, again=found.again)
     rate = state.level + state.trend * damped(ahead + unseen)
     season = change(state.days, (state.latest + 0.5) * BIN_SECONDS, (ahead + unseen) * BIN_SECONDS)
     rate += added(state, season, state.recent - state.level)
     wide, longer = width(state, rate), math.sqrt((ahead + unseen) / ahead)
+    return Forecast(rate, wide * longer, state.errors, horizon_seconds, is_measured, wide, _most(state, rate, longer))
+
+
+def _most(state: ForecastState, rate: float, longer: float = 1.0) -> float:
+    """The log rate that no margin exceeds, where this one is likely and errors are so many times as wide as usual."""
     highest = max(rate, state.highest)
-    most = highest + longer * width(state, highest) * quantile(ASSUMED, _PART_BEYOND)
-    return Forecast(rate, wide * longer, state.errors, horizon_seconds, is_measured, wide, most)
+    return highest + longer * width(state, highest) * quantile(ASSUMED, _PART_BEYOND)
 
 
 def is_old(state: ForecastState, now: float) -> bool:

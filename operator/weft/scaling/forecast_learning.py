@@ -82,10 +82,15 @@ def watched(
 
 
 def _set_back(state: ForecastState, now: float) -> ForecastState:
-    """The state after the clock was set back: what was learnt stays, what belongs to given times is dropped."""
+    """The state after the clock was set back: what was learnt stays, what belongs to given times is dropped.
+
+    A course tells how bins follow each other, and goes on where only the clocks of two machines differ.
+    """
     current = int(now // BIN_SECONDS)
     latest = None if state.latest is None else current - 1
-    state = changed(state, pending=(), quarter=None, count=None, course="", period=0.0)
+    if state.seen - now > LONGEST_APART_SECONDS:
+        state = changed(state, course="", period=0.0)
+    state = changed(state, pending=(), quarter=None, count=None)
     return changed(state, seen=now, bin=current, requests=0.0, seconds=0.0, latest=latest)
 
 

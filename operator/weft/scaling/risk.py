@@ -61,9 +61,12 @@ class Margin:
 
 
 def margin_now(risk: float, state: ForecastState, ahead: Forecast, work: float) -> Margin:
-    """The margin for a forecast of requests, each of this much work."""
+    """The margin for a forecast of requests, each of this much work.
+
+    In a short cycle it is the user's: what a margin costs there is told in other units than what it usually costs.
+    """
     _, requests, cost = state.costs
-    if requests <= 0.0 or cost <= 0.0:
+    if requests <= 0.0 or cost <= 0.0 or ahead.cycle_seconds:
         return Margin(risk)
     return Margin(risk, ahead.width * work * requests / cost)
 
