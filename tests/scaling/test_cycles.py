@@ -19,7 +19,8 @@ from tests.scaling.test_forecast import HOUR, MONDAY, followed
 from weft.api.status_fields import LONGEST_FORECAST
 from weft.domain.forecast import Pending
 from weft.domain.start_up import MeasuredStart
-from weft.scaling.cycles import COURSE_BINS, LONGEST_BINS, SHORTEST_BINS, in_cycle, period_of, with_bin
+from weft.scaling.course import COURSE_BINS, LONGEST_BINS, SHORTEST_BINS, with_bin
+from weft.scaling.cycles import in_cycle, period_of
 from weft.scaling.forecast import BIN_SECONDS, Forecast, forecast
 from weft.scaling.forecast_learning import HELD_BINS, watched
 from weft.scaling.keeping import is_worth_a_write, kept_now

@@ -5,9 +5,10 @@ The count. `pool`: sizes one pool on its own. `split`: sizes both halves togethe
     long requests stay. `demand`: how many replicas that takes. `settle`: from there to the desired count, within
     `bounds`.
 The forecast. `forecast`: a distribution of the rate once a start is over. `forecast_learning`: what each bin of traffic
-    teaches it. `seasons`: the daily pattern. `cycles`: what comes back every few minutes. `scatter`: how far forecasts
-    were off. `risk`: how large a margin to buy. `starts`: how long a start takes. `past`: what weeks of recorded rates
-    teach. `keeping`: when it is written into a status, and `packing` as which text.
+    teaches it. `seasons`: the daily pattern. `cycles`: what comes back every few minutes, by the `course` of the
+    last hours. `scatter`: how far forecasts were off. `risk`: how large a margin to buy. `starts`: how long a start
+    takes. `past`: what weeks of recorded rates teach. `keeping`: when it is written into a status, and `packing` as
+    which text.
 The factors. `calibration`: learnt from replicas. `tails`: of latencies. `taking_over`: when decisions start using them.
 Traffic. `live`: measured in place of declared. `lengths_seen`: prompt and answer lengths. `attainment`: the share of
     requests within the SLO.

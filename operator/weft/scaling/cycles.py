@@ -19,20 +19,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from weft.scaling.course import LEAST_LOG, PERIODS_FORETOLD, PERIODS_NEEDED, SHORTEST_BINS, STEP, UNSEEN
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Logs = NDArray[np.float64]
 
-# Bins of a course: nearly five hours.
-COURSE_BINS = 576
-SHORTEST_BINS = 8
-# A course has to hold so many periods: one for the mean, one that foretells, and three that are foretold.
-PERIODS_NEEDED, PERIODS_FORETOLD = 5, 3
-LONGEST_BINS = COURSE_BINS // PERIODS_NEEDED
-_UNSEEN = " "
-# The log rate of the character after that for an unseen bin (a request in 74 s), from one to the next, and the last.
-_LEAST_LOG, _STEP, _LAST = -4.3, 0.1, 255
 _DEEP = 0.35  # of the cumulative mean of differences
 _STILL = 1e-3  # mean squared difference (of logarithms) of a course that does not move
 _FINER = 8  # a period is known to this part of a bin
@@ -43,8 +36,6 @@ _SEEN_OF_ONE = 0.5  # fraction of each period that was observed
 _BREAK, _LEAST_BREAK = 4.0, 0.25  # standard deviations, and logarithm
 _LATE_BINS = 1  # metrics tell of requests up to so much after they came
 _LEAST_SCATTER = 0.03  # as codes are rounded
-# What a status keeps of a course: a byte for each bin of shorter periods.
-MOST_KEPT_BYTES, _LONGEST_IN_FULL = 360, 67.0
 REMEMBERED = 4096  # several passes look at one bin
 
 
@@ -58,12 +49,6 @@ class InCycle:
     level: float
     again: float
     scatter: float
-
-
-def with_bin(course: str, log_rate: float, unseen: int) -> str:
-    """The course with one more bin, after so many that nobody saw; each character is the log rate of a bin."""
-    code = min(_LAST, ord(_UNSEEN) + 1 + max(0, round((log_rate - _LEAST_LOG) / _STEP)))
-    return f"{course}{_UNSEEN * min(unseen, COURSE_BINS)}{chr(code)}"[-COURSE_BINS:]
 
 
 def period_of(course: str) -> float:
@@ -115,7 +100,7 @@ def in_cycle(course: str, period: float, ahead: int) -> InCycle | None:
     cycles = min(_MOST_CYCLES, int((len(course) - (PERIODS_FORETOLD + 1) * whole - ahead) // period) - first + 1)
     if cycles < 1:
         return None
-    logs, seen = _logs(course, whole), np.array([each != _UNSEEN for each in course[-PERIODS_FORETOLD * whole :]])
+    logs, seen = _logs(course, whole), np.array([each != UNSEEN for each in course[-PERIODS_FORETOLD * whole :]])
     sums = np.concatenate((np.zeros(1), np.cumsum(logs)))
     means = np.concatenate((np.zeros(whole - 1), (sums[whole:] - sums[:-whole]) / whole))
     back = np.rint(np.arange(first, first + cycles) * period).astype(int)[:, None]
@@ -129,27 +114,6 @@ def in_cycle(course: str, period: float, ahead: int) -> InCycle | None:
     coming = np.arange(ahead + reach + 1)
     found = means[last] + (logs[np.minimum(last, last + coming - back)] - means[last - back]).mean(axis=0)
     return None if scatter is None else InCycle(float(found[: reach + 1].max()), float(found.max()), scatter)
-
-
-def kept_part(course: str, period: float) -> bytes:
-    """The last bins of a course, as many as fit: a byte for each, or for each two where periods are long.
-
-    A cycle that holds has to hold again when `continued` makes a course of them: where a start takes as long as a
-    period, it is foretold by cycles that are further back.
-    """
-    stride = _stride(period)
-    kept = min(len(course) // stride, MOST_KEPT_BYTES)
-    return course[len(course) - kept * stride :][stride - 1 :: stride].encode("latin-1", "replace")
-
-
-def continued(kept: bytes, period: float) -> str:
-    """The course whose last bins were kept."""
-    return "".join([code * _stride(period) for code in kept.decode("latin-1")])[-COURSE_BINS:]
-
-
-def _stride(period: float) -> int:
-    """Bins that one byte stands for."""
-    return 1 if period <= _LONGEST_IN_FULL else 2
 
 
 def _foretells(errors: Logs, of_mean: Logs, seen: NDArray[np.bool_]) -> bool:
@@ -182,9 +146,9 @@ def _logs(course: str, period: int = 0) -> Logs:
     Those before the first that was seen are as that one.
     """
     codes = np.frombuffer(course.encode("latin-1", "replace"), np.uint8)
-    unseen = ord(_UNSEEN)
-    for _ in range(PERIODS_NEEDED if period and _UNSEEN in course else 0):
+    unseen = ord(UNSEEN)
+    for _ in range(PERIODS_NEEDED if period and UNSEEN in course else 0):
         codes = np.where(codes > unseen, codes, np.concatenate((codes[:period], codes[:-period])))
     first = int(np.argmax(codes > unseen)) if len(codes) else 0
     known = np.maximum.accumulate(np.where(codes > unseen, np.arange(len(codes)), first))
-    return _LEAST_LOG + _STEP * (codes[known].astype(np.float64) - unseen - 1)
+    return LEAST_LOG + STEP * (codes[known].astype(np.float64) - unseen - 1)

@@ -27,12 +27,12 @@ from typing import TYPE_CHECKING
 
 from weft.domain.changed import changed
 from weft.domain.made_often import made_often
-from weft.scaling.cycles import in_cycle
 from weft.scaling.scatter import ASSUMED, ASSUMED_SPREAD, quantile, quantile_of_requests
 from weft.scaling.seasons import change
 
 if TYPE_CHECKING:
     from weft.domain.forecast import ForecastState
+    from weft.scaling.cycles import InCycle
 
 BIN_SECONDS = 30.0
 # Looks further apart than this tell nothing about the time between them.
@@ -107,7 +107,7 @@ def forecast(state: ForecastState, now: float, horizon_seconds: float | None = N
     ahead = ahead_of(horizon_seconds)
     unseen = max(0, int(now // BIN_SECONDS) - state.latest - 1)
     is_measured = state.startup_seconds is not None
-    found = in_cycle(state.course, state.period, ahead + unseen) if state.period else None
+    found = _in_cycle(state, ahead + unseen)
     if found is not None:
         wide, period = found.scatter / ASSUMED_SPREAD, state.period * BIN_SECONDS
         most = _most(state, found.again)
@@ -118,6 +118,15 @@ def forecast(state: ForecastState, now: float, horizon_seconds: float | None = N
     rate += added(state, season, state.recent - state.level)
     wide, longer = width(state, rate), math.sqrt((ahead + unseen) / ahead)
     return Forecast(rate, wide * longer, state.errors, horizon_seconds, is_measured, wide, _most(state, rate, longer))
+
+
+def _in_cycle(state: ForecastState, ahead: int) -> InCycle | None:
+    """What the cycle of a pool foretells; a command that plans does without NumPy, which takes a third of its start."""
+    if not state.period:
+        return None
+    from weft.scaling.cycles import in_cycle  # noqa: PLC0415 - see above
+
+    return in_cycle(state.course, state.period, ahead)
 
 
 def _most(state: ForecastState, rate: float, longer: float = 1.0) -> float:

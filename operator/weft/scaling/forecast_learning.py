@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from weft.domain.changed import changed
 from weft.domain.forecast import ForecastState, Pending
-from weft.scaling.cycles import period_of, with_bin
+from weft.scaling.course import PERIODS_NEEDED, SHORTEST_BINS, with_bin
 from weft.scaling.forecast import (
     BIN_SECONDS,
     CHANCE,
@@ -126,7 +126,16 @@ def _continued(state: ForecastState, found: float, requests: float) -> ForecastS
     unseen = 0 if state.latest is None else max(0, state.bin - state.latest - 1)
     course = with_bin(state.course, found, unseen)
     is_due = (state.bin + round(requests)) % _PERIOD_BINS == 0
-    return changed(state, course=course, period=period_of(course) if is_due else state.period)
+    return changed(state, course=course, period=_period(course) if is_due else state.period)
+
+
+def _period(course: str) -> float:
+    """Bins from one cycle to the next; NumPy is loaded for a course that may hold enough of them alone."""
+    if len(course) <= SHORTEST_BINS * PERIODS_NEEDED:
+        return 0.0
+    from weft.scaling.cycles import period_of  # noqa: PLC0415 - see above
+
+    return period_of(course)
 
 
 def _judged(state: ForecastState, found: float) -> ForecastState:
