@@ -79,8 +79,8 @@ class Waited:
         """Seconds within which so many percent of the requests stay."""
         if math.isinf(self.wait.mean):
             return math.inf
-        deviations = (dict(self.own)[percentile] - self.own_mean, self.wait.at(percentile) - self.wait.mean)
-        squares = sum(math.copysign(each * each, each) for each in deviations)
+        own, wait = dict(self.own)[percentile] - self.own_mean, self.wait.at(percentile) - self.wait.mean
+        squares = own * abs(own) + wait * abs(wait)
         apart = self.mean + math.copysign(math.sqrt(abs(squares)), squares)
         if percentile == PERCENTILES[0]:
             return apart

@@ -81,9 +81,10 @@ class Prompts:
             steps = kind.steps / sharing
             cost = kind.shared + (steps - kind.full_steps) * kind.beyond if steps > kind.full_steps else kind.shared
             taken = (cost + decode_seconds * kind.full_steps) / beside
+            queued = kind.weight * (taken if taken < self.passed_by else self.passed_by) * taken
             first += kind.weight * taken
-            second += kind.weight * min(taken, self.passed_by) * taken
-            third += kind.weight * min(taken, self.passed_by) * taken * taken
+            second += queued
+            third += queued * taken
         return Moments(first, second, third)
 
     def waits(self, sharing: float, decode_seconds: float, beside: float) -> Moments:
@@ -94,7 +95,7 @@ class Prompts:
         first = second = third = 0.0
         for kind in self.launched:
             steps = kind.steps / sharing
-            cost = kind.shared + max(0.0, steps - kind.full_steps) * kind.beyond
+            cost = kind.shared + (steps - kind.full_steps) * kind.beyond if steps > kind.full_steps else kind.shared
             if (least := steps * (kind.host - decode_seconds)) > cost:
                 cost, least = cost / beside, least / beside
                 first += kind.weight * (least - cost)

@@ -100,20 +100,22 @@ def _times_likely(users: float, times: float, scale: float, errors: tuple[float,
     times = min(_DEAREST, max(1.0 / _DEAREST, times))
     steps = math.log(times) / _STEP
     lower = math.floor(steps)
-    before, after = (_work_bought(users, step, scale, errors) for step in (lower, lower + 1))
+    before, after = _work_bought(users, lower, scale, errors)
     return before * math.pow(after / before, steps - lower) / times
 
 
 @functools.lru_cache(maxsize=REMEMBERED)
-def _work_bought(users: float, steps: int, scale: float, errors: tuple[float, ...]) -> float:
-    """The rate bought times its cost, so many steps from the usual cost; never falls with the cost.
+def _work_bought(users: float, steps: int, scale: float, errors: tuple[float, ...]) -> tuple[float, float]:
+    """The rate bought times its cost, so many steps from the usual cost and one more; never falls with the cost.
 
     Errors of bursts make quantiles jump: where a margin ceases to cover them, replicas would drop by as much.
     """
     ahead = Forecast(0.0, scale, errors, 0.0, width=scale)
-    costs = [math.exp(step * _STEP) for step in range(min(0, steps), max(0, steps) + 1)]
+    costs = [math.exp(step * _STEP) for step in range(min(0, steps), max(0, steps + 1) + 1)]
     bought = [cost * ahead.quantile(1.0 - _risked(users, cost)) for cost in costs]
-    return max(bought) if steps > 0 else min(bought)
+    if steps < 0:
+        return min(bought), min(bought[1:])
+    return max(bought[:-1]), max(bought)
 
 
 def _deviations(risk: float) -> float:
