@@ -46,6 +46,14 @@ def test_everyones_pods_hold_devices_until_they_are_gone() -> None:
     assert (only_node(board("b"), *pods).used, only_node(board("b"), *pods).free) == (4, 4)
 
 
+def test_a_cluster_that_looks_as_before_has_the_same_fabric() -> None:
+    """Equal nodes and pods, though another watch brought them; another pod makes another fabric."""
+    found = fabric_of([board("a")], [busy("p", "a", 2)])
+    assert fabric_of([board("a")], [busy("p", "a", 2)]) is found
+    assert fabric_of([board("a")], [busy("p", "a", 3)]).nodes()["a"].used == 3
+    assert fabric_of([board("a"), board("b")], [busy("p", "a", 3)]).nodes().keys() == {"a", "b"}
+
+
 def test_free_is_never_negative() -> None:
     assert only_node(replace(board("b"), allocatable=((NVIDIA, 2),)), busy("p", "b", 8)).free == 0
 

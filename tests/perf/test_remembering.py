@@ -10,6 +10,7 @@ from tests.perf.replicas import replica, workload
 from weft.domain.hardware import Precision
 from weft.domain.workload import Role, Slo
 from weft.perf import Question, assess
+from weft.perf.service import service
 
 ONE = replica("Llama-3.3-70B-Instruct", "H200", Precision.FP8, 2)
 SLO = Slo(ttft=((95, 2.0),), tpot=((95, 0.05),))
@@ -23,6 +24,15 @@ def test_a_remembered_prediction_holds_its_answer_and_not_the_steps_that_were_ti
     finally:
         tracemalloc.stop()
     assert 5e3 > (many - few) / 200
+
+
+def test_a_load_is_balanced_once_for_all_targets_that_look_at_it() -> None:
+    """Searches for other targets begin at the same idle and full replica; another answer is another load."""
+    loads = service(ONE, workload(), Role.Aggregated).loads
+    found = loads.at(8.0, 200.0, 0.01)
+    assert loads.at(8.0, 200.0, 0.01) is found
+    assert loads.at(8.0, 100.0, 0.01) != found
+    assert loads.at(8.0, 200.0, 0.02) != found
 
 
 def _held_after(least: int, most: int) -> int:

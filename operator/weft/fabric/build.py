@@ -32,7 +32,9 @@ class _Built:
     domains: tuple[NvlinkDomain, ...]
 
 
-_LAST: LastAnswers[tuple[FabricLayout, Use], _Built] = LastAnswers(1)
+_Question = tuple[tuple["NodeRecord", ...], tuple["PodRecord", ...], "Catalog", Reports]
+_LAST: LastAnswers[_Question, Fabric] = LastAnswers(1)
+_LAST_BUILT: LastAnswers[tuple[FabricLayout, Use], _Built] = LastAnswers(1)
 
 
 def build_fabric(
@@ -40,12 +42,17 @@ def build_fabric(
 ) -> Fabric:
     """Place every accelerator node in its NVLink domain, with the devices that pods hold, and notes on odd findings.
 
-    A pod holds its devices from binding or nomination until it has ended; a terminating one still holds them.
+    A pod holds its devices from binding or nomination until it has ended; a terminating one still holds them. The
+    fabric is the same object as long as nothing of this changes.
     """
-    held = tuple(pods)
+    return _LAST.ask("fabric", (tuple(nodes), tuple(pods), catalog, reports), _fabric)
+
+
+def _fabric(question: _Question) -> Fabric:
+    nodes, held, catalog, reports = question
     layout = layout_of(nodes, catalog, reports)
-    before = _LAST.last("fabric")
-    built = _LAST.ask("fabric", (layout, use_of(held)), lambda question: _built(*question, before))
+    before = _LAST_BUILT.last("fabric")
+    built = _LAST_BUILT.ask("fabric", (layout, use_of(held)), lambda question: _built(*question, before))
     return Fabric(built.domains, (*layout.notes, *replicas_apart(held, layout), *_refused(reports)), layout)
 
 

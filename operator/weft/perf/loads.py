@@ -8,10 +8,11 @@ first token comes with the prompt, so that an answer takes one step less than it
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+from weft.domain.remembered import LastAnswers
 from weft.perf.backlog import AnswerPace, RankLoad, backlog, balanced_rate
 from weft.perf.balance import agreed
 from weft.perf.sharing import Company, for_one_more, prompts_of_a_launch, prompts_of_a_step
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from weft.perf.work import Workshop
 
 _NO_TIME = 1e-9  # the least fraction of time that prompts leave to decode
+_REMEMBERED = 128  # loads: a search looks at about twenty, and other targets at the idle and the full one again
 
 
 class _Taken(NamedTuple):
@@ -44,9 +46,15 @@ class Loads:
     prompts: Prompts
     lone: Prompts | None
     burstiness: float
+    known: LastAnswers[tuple[float, float], RankLoad] = field(
+        default_factory=lambda: LastAnswers(_REMEMBERED), compare=False, repr=False
+    )
 
     def at(self, batch: float, steps: float, whole: float) -> RankLoad:
         """The load of `batch` sequences, whose answers take `steps` steps of `whole` seconds each without prompts."""
+        return self.known.ask(batch, (steps, whole), lambda answer: self._balanced(batch, *answer))
+
+    def _balanced(self, batch: float, steps: float, whole: float) -> RankLoad:
         pause, answer = whole * -math.expm1(-batch), (steps, whole)
 
         def with_company(came: float) -> tuple[float, tuple[float, Company, _Taken, AnswerPace]]:
