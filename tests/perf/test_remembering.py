@@ -17,7 +17,7 @@ SLO = Slo(ttft=((95, 2.0),), tpot=((95, 0.05),))
 
 
 def test_a_remembered_prediction_holds_its_answer_and_not_the_steps_that_were_timed_for_it() -> None:
-    """Thousands are remembered, each for less than 5 kB; servers with the steps that they have timed hold 20 each."""
+    """Thousands are remembered, each for less than 5 kB; servers with the steps that they have timed hold 40 each."""
     tracemalloc.start()
     try:
         few, many = _held_after(500, 700), _held_after(700, 900)

@@ -81,7 +81,7 @@ class Prompts:
             steps = kind.steps / sharing
             cost = kind.shared + (steps - kind.full_steps) * kind.beyond if steps > kind.full_steps else kind.shared
             taken = (cost + decode_seconds * kind.full_steps) / beside
-            queued = kind.weight * (taken if taken < self.passed_by else self.passed_by) * taken
+            queued = kind.weight * min(taken, self.passed_by) * taken
             first += kind.weight * taken
             second += queued
             third += queued * taken

@@ -265,7 +265,7 @@ def at_any_rate(workload: Workload) -> Workload:
     return changed(workload, requests_per_second=1.0, input_p95_declared=False, output_p95_declared=False)
 
 
-@functools.lru_cache(maxsize=64)  # each keeps its timed steps: 20 kB
+@functools.lru_cache(maxsize=64)  # each keeps its timed steps and loads: 40 kB
 def _service(replica: ReplicaModel, workload: Workload, role: Role) -> Service:
     """The cached service: it is asked for at capacity and at the demanded rate, one after the other."""
     steps = stepper(replica)
