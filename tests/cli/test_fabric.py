@@ -211,11 +211,20 @@ def test_the_legend_tells_what_numbers_in_cells_are_where_there_are_any(tmp_path
 
 
 def test_a_node_with_a_fault_is_called_so_whether_in_use_or_not(tmp_path: Path) -> None:
-    """One whose device plugin is gone has no cells: its frame is drawn all the same, and nobody uses it."""
+    """One whose device plugin is gone has no cells: words say so, as an empty frame looks like a free GPU."""
     told = html(tmp_path, node("board-0"), node("board-1", gpus=0))
     assert '<div class="tray amiss"' in told
     assert "</i>node with a fault</li>" in told
-    assert ".tray.amiss u:empty" in told
+    assert 1 == told.count("<u class=count>0 GPUs</u>")
+
+
+def test_names_of_nodes_take_the_same_room_whatever_their_letters(tmp_path: Path) -> None:
+    """They are set in a font whose letters are equally wide, in a column as wide as the longest: rows begin alike."""
+    told = html(tmp_path, *rack(1), node("www"), node("iiiii"))
+    assert ";--names:5ch" in told
+    (rule,) = re.findall(r"\.tray em\.name {([^}]*)}", told)
+    assert "font-family: ui-monospace, monospace;" in rule
+    assert " width: var(--names); flex: none;" in rule
 
 
 def test_numbers_in_cells_stand_out_from_every_colour(tmp_path: Path) -> None:

@@ -117,11 +117,13 @@ def test_a_gpu_that_is_shared_by_nobody_knows_how_many_counts_for_half() -> None
 
 @pytest.mark.parametrize("label", ["nvidia.com/gpu.count", "karpenter.k8s.aws/instance-gpu-count"])
 def test_gpus_that_a_label_counts_and_nobody_offers_are_told_of(label: str) -> None:
-    """One that failed before the device plugin started is missing in `capacity` too."""
-    found = fabric_of(board("b", gpus=7, labels={label: "8"}))
-    assert (7, None) == (found.nodes()["b"].total, found.nodes()["b"].unusable)
-    assert f"node b offers 7 nvidia.com/gpu and has {label}=8: what it offers counts" in told(found)
-    assert "" == told(fabric_of(board("b", labels={label: "8"})))
+    """One that failed before the device plugin started is missing in `capacity` too: the node is impaired as others."""
+    found = fabric_of(board("b", gpus=7, labels={label: "8"})).nodes()["b"]
+    assert (7, None, None) == (found.total, found.unusable, found.leaving)
+    assert found.impaired is not None
+    assert found.impaired.reason is Reason.LabelsContradict
+    assert f"node b offers 7 nvidia.com/gpu and has {label}=8: what it offers counts" in found.impaired.message
+    assert fabric_of(board("b", labels={label: "8"})).nodes()["b"].impaired is None
 
 
 def test_gpus_that_are_counted_and_offered_as_parts_are_none_that_lack() -> None:

@@ -14,16 +14,13 @@ from tests.holding.cluster import Cluster
 from tests.holding.operation import Operation
 from weft.api import converge_status
 from weft.apply import Unanswered
-from weft.catalog import load
 from weft.control.carrying_out import Carrier
 from weft.control.converging import with_problem
-from weft.converge import Heard, converge_pool
 from weft.domain import labels
 from weft.domain.action import Action, CreatePod, DeletePod, LabelPod, ReleasePods, UnroutePod
 from weft.domain.errors import Blocked, Retry
 from weft.domain.reasons import Reason
 from weft.domain.status import PoolProgress
-from weft.fabric import build_fabric
 
 if TYPE_CHECKING:
     from weft.domain.cluster import PodRecord
@@ -68,16 +65,13 @@ class Admitted(Operation):
 
     def converge(self, name: str) -> None:
         """One pass over one pool, as the loop carries it out."""
-        pool, pods, now = self.pool(name), self.cluster.pod_records(), self.cluster.now
-        fabric = build_fabric(self.cluster.node_records(), pods, load(), self.reports)
-        mine = tuple(pod for pod in pods if pod.identity is not None and pod.identity.pool_uid == pool.key.uid)
-        done = converge_pool(pool, fabric, mine, self.cluster.objects_of(pool.key.namespace), Heard(now))
+        done = self._converged(name)
         with ThreadPoolExecutor(1) as alone:
             failed = Carrier(lambda action: self._admit(action, name), alone, 1).carry_out(done.actions)
         progress = with_problem(done.progress, None if failed is None else failed.error)
         assert isinstance(progress, PoolProgress)
         live = self.bodies[name].get("status") or {}
-        self._persist(name, labels.CONVERGE_MANAGER, converge_status(progress, live, now))
+        self._persist(name, labels.CONVERGE_MANAGER, converge_status(progress, live, self.cluster.now))
 
     def _admit(self, action: Action, name: str) -> None:
         answer = self.answers.pop(0) if self.answers else ""

@@ -39,11 +39,12 @@ from weft.observe.regained import regained
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from weft.domain.cluster import PodRecord
+    from weft.converge import Convergence
+    from weft.domain.cluster import ObjectRecord, PodRecord
     from weft.domain.decision import Decisions
     from weft.domain.pool_memory import ScaleMemory
     from weft.domain.snapshot import PoolRecord
-    from weft.domain.status import Assignment
+    from weft.domain.status import Assignment, PoolProgress
 
 Json = dict[str, Any]
 TEAM = "team"
@@ -170,17 +171,26 @@ class Operation:
 
     def converge(self, name: str) -> None:
         """One pass over one pool."""
-        pool, pods = self.pool(name), self.cluster.pod_records()
-        fabric = build_fabric(self.cluster.node_records(), pods, load(), self.reports)
-        owners = {pool.key.uid, pool.split_uid} - {None}
-        mine = tuple(pod for pod in pods if _owner(pod) in owners)
-        done = converge_pool(pool, fabric, mine, self.cluster.objects_of(pool.key.namespace), Heard(self.cluster.now))
-        self.again[name] = done.again_seconds
+        done = self._converged(name)
         for action in done.actions:
             for step in _writes(action):
                 self._carry_out(step, name)
         live = self.bodies[name].get("status") or {}
         self._persist(name, labels.CONVERGE_MANAGER, converge_status(done.progress, live, self.cluster.now))
+
+    def _converged(self, name: str) -> Convergence[PoolProgress]:
+        """What a pass over one pool asks for."""
+        pool, pods = self.pool(name), self.cluster.pod_records()
+        fabric = build_fabric(self.cluster.node_records(), pods, load(), self.reports)
+        owners = {pool.key.uid, pool.split_uid} - {None}
+        mine = tuple(pod for pod in pods if _owner(pod) in owners)
+        done = converge_pool(pool, fabric, mine, self.objects_seen(), Heard(self.cluster.now))
+        self.again[name] = done.again_seconds
+        return done
+
+    def objects_seen(self) -> tuple[ObjectRecord, ...]:
+        """Our objects, as the operator knows them."""
+        return self.cluster.objects_of(TEAM)
 
     def _carry_out(self, action: Action, name: str) -> None:
         self._check(action, name)

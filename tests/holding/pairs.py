@@ -94,19 +94,24 @@ class Pair(Operation):
 
     def converge_the_split(self) -> None:
         """One pass over the split; its children appear as pools."""
-        seen = (self.pools(), self.cluster.objects_of(TEAM), self.cluster.pod_records())
+        seen = (self.pools(), self.objects_seen(), self.cluster.pod_records())
         done = converge_split(self.record(), *seen, self.cluster.now)
-        refused = [each for each in done.actions if self.refusal is not None and _is_of_a_child(each)]
-        for action in done.actions:
-            if action not in refused:
-                self.cluster.carry_out(action)
-                self._count()
+        problem = self._carry_out_for_the_split(done.actions)
         self._adopt_children()
         live = self.split.get("status") or {}
-        progress = with_problem(done.progress, self.refusal if refused else None)
+        progress = with_problem(done.progress, problem)
         assert isinstance(progress, SplitProgress)
         wanted = split_converge_status(progress, live, self.cluster.now)
         self._write_split(labels.CONVERGE_MANAGER, wanted)
+
+    def _carry_out_for_the_split(self, actions: tuple[Action, ...]) -> WeftError | None:
+        """Carry out what is not refused; gives the refusal."""
+        refused = [each for each in actions if self.refusal is not None and _is_of_a_child(each)]
+        for action in actions:
+            if action not in refused:
+                self.cluster.carry_out(action)
+                self._count()
+        return self.refusal if refused else None
 
     def _adopt_children(self) -> None:
         for record in self.cluster.objects_of(TEAM):

@@ -94,7 +94,7 @@ class Hardships(Pair):
 
     def _carry_out(self, action: Action, name: str) -> None:
         """What of the serving pairs we take away ourselves leaves enough, and no router with half of its pair."""
-        known = self.is_known()
+        known = self.is_known() and self.sees_what_is_there()
         before, whole = (self.capacity(), self.pairs_of_routers()) if known else (0.0, set())
         try:
             super()._carry_out(action, name)
@@ -104,7 +104,8 @@ class Hardships(Pair):
                 assert self.capacity() >= min(1.0, before) - 1e-9, (action, before, self.describe())
 
     def converge_the_split(self) -> None:
-        known, before = self.is_known(), self.capacity() if self.is_known() else 0.0
+        known = self.is_known() and self.sees_what_is_there()
+        before = self.capacity() if known else 0.0
         super().converge_the_split()
         if known and self.is_known() and not self.recreates():
             assert self.capacity() >= min(1.0, before) - 1e-9, self.describe()
@@ -115,6 +116,10 @@ class Hardships(Pair):
     def is_known(self) -> bool:
         """Whether both children are there and were decided on."""
         return set(self.bodies) == set(POOLS) and all(self.pool(each).status.desired_replicas for each in POOLS)
+
+    def sees_what_is_there(self) -> bool:
+        """Whether the operator does: of anything else nobody can tell how much it leaves."""
+        return True
 
     def recreates(self) -> bool:
         return bool(self.split["spec"].get("rollout", {}).get("strategy") == "Recreate")

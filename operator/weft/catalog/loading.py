@@ -78,6 +78,7 @@ def _accelerator(name: str, facts: dict[str, Any]) -> Accelerator:
         cost=facts["cost"],
         pcie_bandwidth=facts["pcie"] * _GIGA if "pcie" in facts else None,
         machines=tuple(facts.get("machines", ())),
+        largest_board_gpus=facts.get("boards", facts["domain"]),
     )
 
 

@@ -158,15 +158,16 @@ def _trays(trays: Sequence[Tray], paint: Paint) -> str:
     columns = max(1, min(8, len(trays) // 8 + 1))
     widest = max(len(tray.node.name) for tray in trays)
     rows = "".join(_tray(tray, paint) for tray in trays)
-    return f'<div class=trays style="--columns:{columns};--names:{min(widest, 30) * 0.58:.1f}em">{rows}</div>'
+    return f'<div class=trays style="--columns:{columns};--names:{min(widest, 30)}ch">{rows}</div>'
 
 
 def _tray(tray: Tray, paint: Paint) -> str:
     amiss = " amiss" if is_outlined(tray) else ""
     row = "".join(_cell(mark, sitter, paint) for mark, sitter in cells(tray))
+    row = f"<u>{row}</u>" if row else f"<u class=count>{counted(tray.node.total, 'GPU')}</u>"
     words = _words(tray) if paint.roomy else ""
     name = f"<em class=name>{escape(tray.node.name)}</em>" if paint.roomy else ""
-    return f'<div class="tray{amiss}" title="{escape(_tooltip(tray))}">{name}<u>{row}</u>{words}</div>\n'
+    return f'<div class="tray{amiss}" title="{escape(_tooltip(tray))}">{name}{row}{words}</div>\n'
 
 
 def _cell(mark: str, sitter: Sitter | None, paint: Paint) -> str:

@@ -45,6 +45,7 @@ class FabricNode:
     named. `nics` counts network devices for RDMA by resource. `capacity` is devices, healthy or not. `shares_memory`
     says that pods on several nodes of its NVLink domain can be given a ComputeDomain; `compute_domains` are those that
     it is in, as namespace/name. `notice` says how long a node that is `leaving` still exists, where that is known.
+    `board_gpus` is how many of its GPUs NVLink joins where the node has several boards, and 0 where it joins all.
     """
 
     name: str
@@ -68,11 +69,17 @@ class FabricNode:
     shares_memory: bool = False
     compute_domains: tuple[str, ...] = ()
     notice: Notice | None = None
+    board_gpus: int = 0
 
     @property
     def installed(self) -> int:
         """Devices that the node has when all are healthy."""
         return max(self.total, self.capacity)
+
+    @property
+    def most_of_a_pod(self) -> int:
+        """Devices that one pod of a group may have here when all are healthy: no more than NVLink joins."""
+        return min(self.installed, self.board_gpus) if self.board_gpus else self.installed
 
     @property
     def free(self) -> int:

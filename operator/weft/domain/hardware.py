@@ -42,7 +42,8 @@ class Accelerator:
     `generation`, so that only these can read each other's KV cache. FLOP/s are dense and keyed by precision; bandwidths
     are bytes per second per GPU in one direction; `memory_bytes` is what the driver reports, not the marketed number.
     `pcie_bandwidth` is between cards without an NVLink bridge. `machines` are the cloud machine types that have it, as
-    the node's label spells them.
+    the node's label spells them. `largest_board_gpus` are those of a node with more than `domain_gpus` that its links
+    join all the same, through a second board: of other kinds a second board is apart.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Accelerator:
     cost: float
     pcie_bandwidth: float | None = None
     machines: tuple[str, ...] = ()
+    largest_board_gpus: int = 0
 
     def part(self, memory_bytes: int) -> Accelerator:
         """A part of such a GPU with so many bytes of its memory (MIG, a time slice, a partition), and as much speed.

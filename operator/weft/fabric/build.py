@@ -96,6 +96,7 @@ def _node(part: Part, seat: Seat, use: Use) -> FabricNode:
         shares_memory=part.shares_memory,
         compute_domains=seat.compute_domains,
         notice=state.notice,
+        board_gpus=member.board_gpus,
     )
 
 

@@ -22,7 +22,7 @@ from weft.fabric.membership import (
     topograph_domain,
 )
 from weft.fabric.network import NETWORKS
-from weft.fabric.parts import MEMORY_MIB, counted_gpus, labelled_memory_bytes
+from weft.fabric.parts import MEMORY_MIB, labelled_memory_bytes
 from weft.fabric.reach import is_cut, reach_of, whole_gpus
 from weft.fabric.unused import INSTANCE_LABELS
 
@@ -134,7 +134,7 @@ def of_a_node(node: NodeRecord, reported: Reported, catalog: Catalog) -> tuple[E
     member = member_of(node, reported, catalog)
     if not isinstance(member, AcceleratorNode):
         return ()
-    return tuple(told for check in (_products, _memory, _count, _driver, _cliques) for told in check(member, catalog))
+    return tuple(told for check in (_products, _memory, _boards, _driver, _cliques) for told in check(member, catalog))
 
 
 def _products(member: AcceleratorNode, catalog: Catalog) -> Iterator[Explanation]:
@@ -171,20 +171,16 @@ def _memory(member: AcceleratorNode, _: Catalog) -> Iterator[Explanation]:
         yield Explanation(Reason.LabelsContradict, why)
 
 
-def _count(member: AcceleratorNode, _: Catalog) -> Iterator[Explanation]:
-    """Note a node that offers fewer GPUs than a label counts: its device plugin started without the others.
-
-    Where the others are offered under a name of their own, the node tells of that.
-    """
-    devices, (label, counted_by_label) = member.devices, counted_gpus(member.labels)
-    offered = dict(member.node.capacity).get(devices.resource, 0)
-    if devices.shared or devices.claimable or devices.elsewhere or not 0 < offered < counted_by_label:
-        return
-    yield Explanation(
-        Reason.LabelsContradict,
-        f"node {member.node.name} offers {offered} {devices.resource} and has {label}={counted_by_label}: what it "
-        "offers counts; were the others broken or hidden when its device plugin started?",
-    )
+def _boards(member: AcceleratorNode, _: Catalog) -> Iterator[Explanation]:
+    """Note a node with more GPUs than NVLink joins on one board."""
+    if member.board_gpus and member.states[0].unusable is None:
+        offered = dict(member.node.capacity).get(member.devices.resource, 0)
+        yield Explanation(
+            Reason.LabelsContradict,
+            f"node {member.node.name} offers {offered} {member.devices.resource} of {member.devices.accelerator.name}, "
+            f"of which NVLink joins {member.board_gpus} on a board: no replica gets more of them, and which ones it "
+            "gets is up to the device plugin",
+        )
 
 
 def _driver(member: AcceleratorNode, catalog: Catalog) -> Iterator[Explanation]:

@@ -9,7 +9,7 @@ from weft.domain.fabric import Notice
 from weft.domain.figures import counted
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.units import MIB
-from weft.fabric.parts import MEMORY_MIB, MOST_GPUS, has_absurd_memory
+from weft.fabric.parts import MEMORY_MIB, MOST_GPUS, counted_gpus, has_absurd_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -306,7 +306,22 @@ def some_of_its_devices_are_not_there(each: Evidence) -> Explanation | None:
     if allocatable < capacity:
         what = "devices" if each.devices.shared else "GPUs"
         return Explanation(Reason.GPUUnhealthy, f"node {name}: {allocatable} of {capacity} {what} are allocatable")
-    return each.devices.elsewhere
+    return each.devices.elsewhere or _some_are_not_offered(each, capacity)
+
+
+def _some_are_not_offered(each: Evidence, capacity: int) -> Explanation | None:
+    """Hold where a label counts more GPUs than the device plugin offers: it started without the others.
+
+    One that failed before that is in neither number of the kubelet, and serves nobody.
+    """
+    label, told = counted_gpus(each.labels)
+    if each.devices.shared or told <= capacity:
+        return None
+    return Explanation(
+        Reason.LabelsContradict,
+        f"node {each.node.name} offers {capacity} {each.devices.resource} and has {label}={told}: what it "
+        "offers counts; were the others broken or hidden when its device plugin started?",
+    )
 
 
 def _count(devices: tuple[tuple[str, int], ...], resource: str) -> int:

@@ -46,6 +46,18 @@ class AcceleratorNode:
     taints: tuple[Taint, ...]
 
     @property
+    def board_gpus(self) -> int:
+        """GPUs that NVLink joins where the node has several boards of them; 0 where it joins all, or there is none.
+
+        Cards that a bridge joins in pairs reach the others over PCIe, and groups of more are made of them.
+        """
+        known = self.devices.accelerator
+        boards = known.pcie_bandwidth is None and 1 < known.domain_gpus <= known.gpus_per_node
+        offered = dict(self.node.capacity).get(self.devices.resource, 0)
+        is_more = offered > known.largest_board_gpus and not (self.devices.shared or self.devices.claimable)
+        return known.domain_gpus if boards and is_more else 0
+
+    @property
     def kind(self) -> tuple[str, str]:
         """The (zone, accelerator) that all nodes of one NVLink domain share."""
         return self.zone, self.devices.accelerator.name

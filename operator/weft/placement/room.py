@@ -98,8 +98,8 @@ def _room(domain: NvlinkDomain, free: tuple[int, ...], known: dict[_Kind, _Count
         elif node.unusable is None:
             whole.append(left)
     totals = [node.total for node in domain.nodes]
-    # A group uses whole GPUs, so nodes that offer parts do not define the size of a node.
-    uncut = [node.total for node in domain.nodes if not node.shared] or totals
+    # A group uses whole GPUs, so nodes that offer parts do not define the size of a node, nor does a second board.
+    uncut = [min(node.total, node.most_of_a_pod) for node in domain.nodes if not node.shared] or totals
     whole.sort()
     kind = max(uncut, default=0), len(uncut), tuple(whole), parts
     found = known.get(kind)
@@ -111,7 +111,7 @@ def _room(domain: NvlinkDomain, free: tuple[int, ...], known: dict[_Kind, _Count
 def _count(node_gpus: int, nodes: int, whole: tuple[int, ...], parts: int) -> _Count:
     left = Counter(whole)
     slots = ((size, _slots(size, node_gpus, left)) for size in sizes(node_gpus, nodes))
-    on_one = max(left, default=0) or min(1, parts)
+    on_one = min(max(left, default=0), node_gpus) or min(1, parts)
     largest = max(on_one, left[node_gpus] * node_gpus)
     return largest, tuple((size, count + (parts if size == 1 else 0)) for size, count in slots)
 

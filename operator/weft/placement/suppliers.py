@@ -11,7 +11,7 @@ from weft.domain.remembered import LastAnswers
 from weft.placement.taints import Tolerated, is_tolerated, taints_of, tolerated_by
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from weft.domain.fabric import Fabric, FabricNode, NvlinkDomain
     from weft.domain.spec import PlacementSpec
@@ -27,13 +27,18 @@ PLACEMENTS = 4096  # answers that are kept
 
 @dataclass(frozen=True, slots=True)
 class Supplier:
-    """What a pool could use of one accelerator kind, free or not. Memory is the smallest of its devices, in bytes."""
+    """What a pool could use of one accelerator kind, free or not. Memory is the smallest of its devices, in bytes.
+
+    `gpus_per_node` is of the largest nodes, and `largest_domain_gpus` what pods of that size have in one NVLink domain.
+    Racks of smaller nodes hold no such pod: `smaller` has their (GPUs of a node, GPUs of a domain), largest node first.
+    """
 
     accelerator: str
     memory_bytes: int
     largest_domain_gpus: int
     gpus_per_node: int
     shared: bool
+    smaller: tuple[tuple[int, int], ...] = ()
 
 
 _Kinds = dict[tuple[str, bool], Supplier]  # by accelerator, and whether its devices are parts of GPUs
@@ -124,11 +129,17 @@ def _together(shared: Mapping[tuple[str, bool], Supplier], more: _Kinds) -> _Kin
 
 
 def _better(one: Supplier, other: Supplier) -> Supplier:
+    reach: dict[int, int] = {}
+    for each in (one, other):
+        for node, domain in ((each.gpus_per_node, each.largest_domain_gpus), *each.smaller):
+            reach[node] = max(domain, reach.get(node, 0))
+    (largest, domain), *less = sorted(reach.items(), reverse=True)
     return replace(
         one,
         memory_bytes=min(one.memory_bytes, other.memory_bytes),
-        largest_domain_gpus=max(one.largest_domain_gpus, other.largest_domain_gpus),
-        gpus_per_node=max(one.gpus_per_node, other.gpus_per_node),
+        largest_domain_gpus=domain,
+        gpus_per_node=largest,
+        smaller=tuple((node, gpus) for node, gpus in less if gpus > node),
     )
 
 
@@ -143,16 +154,24 @@ def _found(domains: Iterable[NvlinkDomain], placement: PlacementSpec, tolerated:
 
 
 def _supplier(accelerator: str, shared: bool, nodes: list[FabricNode]) -> Supplier:  # noqa: FBT001 - a kind
-    by_domain: dict[str, int] = defaultdict(int)
+    by_domain: dict[str, list[int]] = defaultdict(list)
     for node in nodes:
-        by_domain[node.domain] += node.installed
+        by_domain[node.domain].append(node.most_of_a_pod)
+    largest = max(map(max, by_domain.values()))
+    less = {max(sizes) for sizes in by_domain.values() if len(sizes) > 1} - {largest}
     return Supplier(
         accelerator,
         min(node.memory_bytes for node in nodes),
-        max(by_domain.values()),
-        max(node.installed for node in nodes),
+        _reach(largest, by_domain.values()),
+        largest,
         shared=shared,
+        smaller=tuple((size, _reach(size, by_domain.values())) for size in sorted(less, reverse=True)),
     )
+
+
+def _reach(size: int, domains: Iterable[Sequence[int]]) -> int:
+    """Return the most GPUs that pods of one size have in one domain, each on a node of its own."""
+    return size * max(sum(node >= size for node in nodes) for nodes in domains)
 
 
 def _never_usable(node: FabricNode, placement: PlacementSpec, tolerated: Tolerated) -> Explanation | None:

@@ -260,7 +260,19 @@ def _sorted_out(request: ShapeRequest, catalog: Catalog) -> tuple[list[ShapeCase
             refused += lost
             if found:
                 break
-    return possible, refused
+    return _each_once(possible, refused)
+
+
+def _each_once(possible: list[ShapeCase], refused: list[Refused]) -> tuple[list[ShapeCase], list[Refused]]:
+    """Return every shape once: several supplies of one accelerator have the small ones in common."""
+    able: dict[Shape, ShapeCase] = {}
+    unable: dict[Shape, Refused] = {}
+    for case in possible:
+        able.setdefault(case.option.shape, case)
+    for each in refused:
+        if each.case.option.shape not in able:
+            unable.setdefault(each.case.option.shape, each)
+    return list(able.values()), list(unable.values())
 
 
 def _checked(

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 class Supply:
     """Devices of one accelerator (a catalog name) that a pool may use, whether busy or free now.
 
-    `memory_bytes` is what one device reports; `domain_gpus` is the size of the largest NVLink domain of them. `shared`
-    devices are parts of GPUs (time-sliced, MPS, MIG). `alone` says that there is no second domain of them.
+    Racks of smaller nodes are a supply of their own, after that of the largest nodes. `memory_bytes` is what one device
+    reports; `domain_gpus` is what pods of up to `gpus_per_node` have in the largest NVLink domain. `shared` devices are
+    parts of GPUs (time-sliced, MPS, MIG). `alone` says that there is no second domain of them.
     """
 
     accelerator: str

@@ -51,12 +51,13 @@ class Facts:
                 Supply(
                     each.accelerator,
                     each.memory_bytes,
-                    min(each.largest_domain_gpus, MOST_GPUS),
-                    min(each.gpus_per_node, MOST_GPUS),
+                    min(domain, MOST_GPUS),
+                    min(node, MOST_GPUS),
                     each.shared,
                     alone=_is_alone(each.accelerator, self.fabric),
                 )
                 for each in suppliers(self.fabric, placement)
+                for node, domain in ((each.gpus_per_node, each.largest_domain_gpus), *each.smaller)
             )
         return bool(self.supplies[placement])
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from weft.domain.shape import Plan, Shape
     from weft.domain.spec import PoolSpec
     from weft.domain.workload import Workload
-    from weft.shaping import ShapeRequest
+    from weft.shaping import ShapeRequest, Supply
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,16 @@ def request_as(planned: Planned, wish: WishedShape | None, facts: Facts) -> Shap
     """What the plan is chosen from where only the wished shape is left; raises as `shape_request` does."""
     spec = planned.spec if wish is None else pinned_to(planned.spec, wish.shape)
     request = shape_request(spec, facts, None, planned.plan.engine)
+    if wish is not None:
+        request = replace(request, supplies=_of_its_pods(wish.shape, request.supplies))
     return replace(request, calibration=planned.pool.status.calibration)
+
+
+def _of_its_pods(shape: Shape, supplies: tuple[Supply, ...]) -> tuple[Supply, ...]:
+    """The supply of the smallest nodes that hold a pod of the shape: on larger ones the same sizes have other pods."""
+    holding = (each for each in supplies if each.gpus_per_node >= shape.gpus_per_pod)
+    found = min(holding, key=lambda each: each.gpus_per_node, default=None)
+    return supplies if found is None else (found,)
 
 
 def planned_as(
