@@ -5,7 +5,7 @@ Each kind has a watch of its own: pods may be seen as they were, and objects as 
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
@@ -17,13 +17,16 @@ from tests.holding.test_split_walks import Hardships
 from weft.apply import Unanswered
 from weft.control.carrying_out import Carrier
 from weft.domain import labels
-from weft.domain.action import Action, ApplyObject, CreatePod, DeleteObject, DeletePod, LabelPod
+from weft.domain.action import Action, ApplyObject, DeleteObject, DeletePod, LabelPod
 from weft.domain.errors import Blocked, Retry
 from weft.domain.reasons import Reason
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from weft.domain.cluster import ObjectRecord, PodRecord
     from weft.domain.errors import WeftError
+    from weft.domain.snapshot import PoolRecord
 
 Json = dict[str, Any]
 REMEMBERED = 12  # states of the past that a watch may still deliver
@@ -74,6 +77,7 @@ class AdmittedPair(Hardships, Admitted):
     current: dict[str, str] = field(default_factory=dict)  # the generation of each engine pod, by UID
     other_memory: dict[str, Any] = field(default_factory=dict)
     stuck: bool = False  # whether no router is admitted
+    misled: bool = False  # whether anything was decided on what is not there any more, or before the strategy changed
 
     @classmethod
     def on(cls, nodes: list[Json], split: Json) -> Self:
@@ -85,7 +89,8 @@ class AdmittedPair(Hardships, Admitted):
         return self.cluster
 
     def sees_what_is_there(self) -> bool:
-        return self.watched.seen is None and self.objects is None
+        """Of a process that was told otherwise once: it gave up replicas that serve, and learns that too late."""
+        return not self.misled
 
     # what is seen
 
@@ -97,11 +102,11 @@ class AdmittedPair(Hardships, Admitted):
         self.objects = self.cluster.objects_of(TEAM) if on else None
         self.specs = {name: {**body} for name, body in self.bodies.items()} if on else {}
 
-    def pools(self) -> Any:  # noqa: ANN401 - as the class before it has it
-        return self._read([self._seen(name) for name in self.bodies if self._knows(name)])
+    def pools(self) -> tuple[PoolRecord, ...]:
+        return tuple(each for each in super().pools() if self._knows(each.key.name))
 
-    def pool(self, name: str) -> Any:  # noqa: ANN401 - as the class before it has it
-        return self._read([self._seen(name)])[0]
+    def _read(self, bodies: Iterable[Json]) -> tuple[PoolRecord, ...]:
+        return super()._read([self._seen(body["metadata"]["name"]) for body in bodies])
 
     def _knows(self, name: str) -> bool:
         known = self.specs.get(name)
@@ -166,13 +171,6 @@ class AdmittedPair(Hardships, Admitted):
         kind, name = action.body["kind"], action.body["metadata"]["name"]
         return any(_is(each, kind, name) for each in self.cluster.objects_of(TEAM))
 
-    def _take(self, action: CreatePod) -> None:
-        name = action.body["metadata"]["name"]
-        before = name in self.cluster.pods
-        super()._take(action)
-        if not before:
-            self.made[name] += 1
-
     def _check(self, action: Action, name: str) -> None:
         super()._check(action, name)
         if isinstance(action, DeletePod):
@@ -192,10 +190,13 @@ class AdmittedPair(Hardships, Admitted):
     def look(self) -> None:
         """What holds whenever anybody looks."""
         self.watched.note()
+        ranks: Counter[tuple[str, ...]] = Counter()
         for pod in self.cluster.pods.values():
             tags, uid = pod["metadata"]["labels"], pod["metadata"].get("uid", "")
             if labels.REPLICA in tags and labels.PAIR in tags:
                 assert self.current.setdefault(uid, tags[labels.PAIR]) == tags[labels.PAIR], self.describe()
+                ranks[tags[labels.POOL_UID], tags[labels.REPLICA], tags[labels.RANK]] += 1
+        assert set(ranks.values()) <= {1}, self.describe()
         for node, gpus in self.held().items():
             body = self.cluster.nodes.get(node)
             assert body is None or gpus <= int(body["status"]["capacity"]["nvidia.com/gpu"]), self.describe()
@@ -209,8 +210,9 @@ class AdmittedPair(Hardships, Admitted):
         """Garbage collection takes pods whose owner is gone."""
         owners = {self.uid_of(name) for name in self.bodies}
         for name, pod in list(self.cluster.pods.items()):
-            tags = pod["metadata"]["labels"]
-            if labels.REPLICA in tags and tags[labels.POOL_UID] not in owners and "deletionTimestamp" not in pod["metadata"]:
+            meta, tags = pod["metadata"], pod["metadata"]["labels"]
+            is_orphan = labels.REPLICA in tags and tags[labels.POOL_UID] not in owners
+            if is_orphan and "deletionTimestamp" not in meta:
                 self.cluster.delete(name)
 
 

@@ -45,7 +45,8 @@ class PickedPair(Pair):
 
     def route(self) -> None:
         super().route()
-        if self.endpoints() is None or not self.there:
+        kinds = {each.kind for each in self.cluster.objects_of("team")}
+        if self.endpoints() is None or "HTTPRoute" not in kinds or not self.there:
             return
         accepted = {"type": "Accepted", "status": "True"}
         route = self.cluster.object("HTTPRoute", "duo")

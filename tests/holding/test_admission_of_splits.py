@@ -1,12 +1,12 @@
 """Whatever an API server makes of a split's writes, and in whatever order its events come: all comes to rest.
 
-Every pod is made once, none that serves is deleted before fronts have forgotten it, and a pod stays in its
+Every rank is one pod, none that serves is deleted before fronts have forgotten it, and a pod stays in its
 generation. Rules of docs/rules.md: S2, S3, S6, S10, L1, L3, L5.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
@@ -15,12 +15,10 @@ from hypothesis import strategies as st
 from tests.holding.admission import CONTAINER, LABELS, LIMITS, LOST, SIDECAR, THROTTLED
 from tests.holding.admitted_pairs import AdmittedPair
 from tests.holding.cluster import boards
-from tests.holding.operation import TEAM, Died
 from tests.holding.pairs import HALVES, split_body
-from tests.holding.picked import PickedPair, picked_body
-from tests.holding.test_split_walks import Hardships, Picked, Step, Walk
+from tests.holding.picked import picked_body
+from tests.holding.test_split_walks import Picked, Step, Walk, halves
 from tests.holding.test_split_walks import events as hardships
-from tests.holding.test_split_walks import halves
 from tests.holding.test_split_walks import passes as everybody
 
 if TYPE_CHECKING:
@@ -64,15 +62,19 @@ class AdmittedWalk(Walk):
         self.world.answers = list(answers)
 
     def lag(self, on: bool, _: None) -> None:  # noqa: FBT001 - values of one step
+        self.world.misled = True
         self.world.watched.lag(on=on)
 
     def show(self, ago: int, _: None) -> None:
+        self.world.misled = True
         self.world.watched.show(ago)
 
     def mix(self, seed: int, _: None) -> None:
+        self.world.misled = True
         self.world.watched.mix(seed)
 
     def lag_objects(self, on: bool, _: None) -> None:  # noqa: FBT001 - values of one step
+        self.world.misled = True
         self.world.lag_objects(on=on)
 
     def see_all(self, *_: None) -> None:
@@ -91,6 +93,10 @@ class AdmittedWalk(Walk):
         found = self.world.pods_of(pool)
         if found:
             self.world.watched.force_delete(found[index % len(found)]["metadata"]["name"])
+
+    def strategy(self, name: str, _: None) -> None:
+        self.world.misled = True
+        super().strategy(name, _)
 
     def heal(self) -> None:
         world = self.world
@@ -111,7 +117,7 @@ def picked() -> AdmittedPair:
 
 
 @pytest.mark.parametrize("begun", [routed, picked])
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(first=st.integers(0, 12), walk=walks)
 def test_whatever_becomes_of_its_writes_and_events_a_split_comes_to_rest(
     begun: Callable[[], AdmittedPair], first: int, walk: list[Step]
