@@ -141,7 +141,7 @@ def test_page_and_screen_show_each_load_beside_the_twin() -> None:
     assert "| 4 | 8 | 20.0 | 20.0 | 10.0 | 10.0 |" in page
     assert "a closed loop of 1 and 4 users with 3 requests each, medians" in page
     flowing = page.replace("\n", " ")
-    assert "takes 12 ms, 3 ms go by outside the engine, decode steps take 9.0 ms at 1 and 9.5 ms at 4" in flowing
+    assert "takes 12 ms, 3 ms are outside the engine, and decode steps take 9.0 ms at 1 and 9.5 ms at 4" in flowing
     assert len(as_tables(told())) == 2
     without = {name: value for name, value in told().items() if name != "engine"}
     assert "Beside a real engine" not in as_page(without, "twin.svg")

@@ -106,9 +106,9 @@ def test_the_page_shows_every_figure_beside_its_aim() -> None:
     assert "| TPOT, in sample | 7 | 1.2% | 45.6% | 9 % / 28 % |" in page
     assert "(a machine)" in page
     assert "100% of 99 rows" in page
-    assert "holds 81% of TPOT (high over" in page
+    assert "| of architectures that the fit has not seen | 81% | 1.7 | 81% | 1.7 |" in page
     assert "(31 rows, 70% faster than predicted)" in page
-    assert "would hold\n  56% of TPOT (36% below) and 57% of TTFT (26% below)." in page
-    assert "hold\n  82% of TPOT (11% below; high over low 1.6) and 74% of TTFT\n  (9% below; 1.6)" in page
-    assert "4.0% broken, 0.900" in page
-    assert "7.0% broken, 0.800" in page
+    assert "with the interval of known ones | 56% (36% below) | | 57% (26% below) | |" in page
+    assert "gives newer releases | 82% (11% below) | 1.6 | 74% (9% below) | 1.6 |" in page
+    assert "TPOT interval is within the limit | 4.0% | 0.900 |" in page
+    assert "on the prediction instead | 7.0% | 0.800 |" in page
