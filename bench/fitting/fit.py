@@ -177,13 +177,8 @@ def _about(row: Row) -> dict[str, str]:
 
 def _constants(rows: tuple[Row, ...]) -> dict[str, Any]:
     """What is not fitted, as arrays over rows."""
-    each = [_constants_of(row) for row in rows]
+    each = [load().performance[row.at.replica.shape.engine].constants_of(row.at.release) for row in rows]
     return {name: np.array([constants[name] for constants in each]) for name in each[0]}
-
-
-def _constants_of(row: Row) -> dict[str, float]:
-    shape, accelerator = row.at.replica.shape, row.at.replica.accelerator
-    return load().performance[shape.engine].constants_of(accelerator.generation, row.at.release)
 
 
 def _stacked(works: list[Any]) -> Any:  # noqa: ANN401 - numbers become arrays

@@ -127,27 +127,6 @@ def test_constants_and_what_is_assumed_of_a_generation_come_before_what_is_fitte
     assert hopper.attention == x86.attention == VLLM.constants["attention"]
 
 
-@pytest.mark.parametrize(
-    ("generation", "release", "tokens"),
-    [
-        ("Blackwell", None, 1024),
-        ("Blackwell", "0.28.0", 1024),
-        ("Blackwell", "main", 1024),
-        ("Blackwell", "2026-09", 1024),
-        ("Blackwell", "0.27.1", 512),
-        ("Blackwell", "2026-08", 512),
-        ("Blackwell", "0.9.1", 512),
-        ("BlackwellRTX", None, 512),
-        ("Hopper", None, 512),
-    ],
-)
-def test_later_releases_of_vllm_capture_larger_graphs_on_blackwell(
-    generation: str, release: str | None, tokens: int
-) -> None:
-    found = VLLM.efficiency(CATALOG.coefficients, generation, EngineName.VLLM, Precision.BF16, release)
-    assert found.graph_tokens == tokens
-
-
 def test_an_early_release_takes_factors_of_its_own() -> None:
     slow = {**CATALOG.coefficients, "request_ms": Coefficient(10.0, {"release": {"VLLM early": 3.0}})}
     early, present = (

@@ -16,7 +16,7 @@ from weft.catalog.drafting import Drafter, DraftingMethod
 from weft.catalog.efficiency import Coefficient
 from weft.catalog.limits import EngineLimits, Releases
 from weft.catalog.notices import ReclaimTaint
-from weft.catalog.performance import ChangedConstants, EnginePerformance
+from weft.catalog.performance import EnginePerformance
 from weft.catalog.starting import EngineStart, SourceSpeed, StartConstants
 from weft.catalog.uncertainty import Faster, Newest, Spread, Uncertainty
 from weft.domain.hardware import Accelerator, Precision
@@ -135,7 +135,6 @@ def _performance(facts: dict[str, Any]) -> EnginePerformance:
         early_before=facts["early"]["before"],
         early_until=str(facts["early"]["until"]),
         constants=facts["constants"],
-        changed={name: ChangedConstants(**changed) for name, changed in facts.get("changed", {}).items()},
         assumed=facts.get("assumed", {}),
         memory_fraction=facts["memory_fraction"],
         fraction_of_free=facts["fraction_of_free"],

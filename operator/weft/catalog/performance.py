@@ -21,36 +21,16 @@ MONTH = re.compile(r"^20\d\d-\d\d$")
 
 
 @dataclass(frozen=True, slots=True)
-class ChangedConstants:
-    """Constants of releases from version `since` on, or measured in the month `month` or later."""
-
-    since: str
-    month: str
-    constants: dict[str, float]
-
-    def hold(self, release: str | None) -> bool:
-        """Whether they are those of a version or month. What cannot be parsed, and None, is the present."""
-        if release is None:
-            return True
-        if MONTH.match(release):
-            return release >= self.month
-        version, first = numbers(release), numbers(self.since)
-        return version is None or first is None or version >= first
-
-
-@dataclass(frozen=True, slots=True)
 class EnginePerformance:
     """One engine. `serves` lists precisions by GPU generation; `engines.yaml` explains `constants` and `assumed`.
 
     Releases below version `early_before`, or measured in a month up to `early_until`, have factors of their own.
-    `changed` are constants that a later release has otherwise, by GPU generation.
     """
 
     serves: dict[str, tuple[Precision, ...]]
     early_before: str
     early_until: str
     constants: dict[str, float]
-    changed: dict[str, ChangedConstants]
     assumed: dict[str, dict[str, float]]
     memory_fraction: float
     fraction_of_free: bool
@@ -75,14 +55,11 @@ class EnginePerformance:
         """The fitted coefficients, those assumed for this generation, and the engine's constants."""
         about = properties(generation, engine.value, precision.value, early=self.is_early(release))
         values = {name: coefficient.at(about) for name, coefficient in coefficients.items()}
-        return self.resolved(values | self.constants_of(generation, release) | self.assumed.get(generation, {}))
+        return self.resolved(values | self.constants_of(release) | self.assumed.get(generation, {}))
 
-    def constants_of(self, generation: str, release: str | None) -> dict[str, float]:
+    def constants_of(self, release: str | None) -> dict[str, float]:
         """What is not fitted. Of early releases, launches by the host are in what their rows say of a request."""
-        if self.is_early(release):
-            return self.constants | {"host_layer_us": 0.0}
-        changed = self.changed.get(generation)
-        return self.constants | changed.constants if changed and changed.hold(release) else self.constants
+        return self.constants | {"host_layer_us": 0.0} if self.is_early(release) else self.constants
 
     def resolved(self, values: dict[str, float]) -> Efficiency:
         """Values by the names of the YAML files, in their units, as an `Efficiency`; no fraction is above 1."""
