@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from tests.holding.admission import CONTAINER, LABELS, LIMITS, LOST, SIDECAR, THROTTLED
 from tests.holding.admitted_pairs import AdmittedPair
 from tests.holding.cluster import boards
-from tests.holding.pairs import HALVES, split_body
+from tests.holding.pairs import split_body
 from tests.holding.picked import picked_body
-from tests.holding.test_split_walks import Picked, Step, Walk, halves
+from tests.holding.test_split_walks import Picked, Step, Walk, comes_to_rest, halves
 from tests.holding.test_split_walks import events as hardships
 from tests.holding.test_split_walks import passes as everybody
 
@@ -126,12 +126,4 @@ def test_whatever_becomes_of_its_writes_and_events_a_split_comes_to_rest(
     for step in (("turn", first, 5.0), *walk):
         course.take(step)
     course.heal()
-    world = course.world
-    world.rest(200)
-    wanted = [world.split["spec"][half]["scaling"]["minReplicas"] for half in HALVES]
-    (pair,) = world.pairs()
-    assert wanted == [len(world.engines(half, pair)) for half in HALVES], world.describe()
-    assert world.is_reached(pair), world.describe()
-    told = {each["type"]: each["status"] for each in world.split["status"]["conditions"]}
-    assert told["Ready"] == "True", world.split["status"]
-    assert told.keys().isdisjoint({"Stalled", "Reconciling"}), world.split["status"]
+    comes_to_rest(course.world)

@@ -266,6 +266,18 @@ class Walk:
         self.world.restart()
 
 
+def comes_to_rest(world: Hardships) -> None:
+    """Assert that one generation is left, as large as it was declared, with all that stands before it."""
+    world.rest(200)
+    wanted = [world.split["spec"][half]["scaling"]["minReplicas"] for half in HALVES]
+    (pair,) = world.pairs()
+    assert wanted == [len(world.engines(half, pair)) for half in HALVES], world.describe()
+    assert world.is_reached(pair), world.describe()
+    told = {each["type"]: each["status"] for each in world.split["status"]["conditions"]}
+    assert told["Ready"] == "True", world.split["status"]
+    assert told.keys().isdisjoint({"Stalled", "Reconciling"}), world.split["status"]
+
+
 @pytest.mark.parametrize("begun", [routed, picked])
 @settings(max_examples=8, deadline=None)
 @given(first=st.integers(0, 12), walk=walks)
@@ -277,12 +289,4 @@ def test_whatever_happens_nobody_is_sent_to_half_a_pair_by_us_and_all_comes_to_r
     for step in (("turn", first, 5.0), *walk):
         course.take(step)
     course.heal()
-    world = course.world
-    world.rest(200)
-    wanted = [world.split["spec"][half]["scaling"]["minReplicas"] for half in HALVES]
-    (pair,) = world.pairs()
-    assert wanted == [len(world.engines(half, pair)) for half in HALVES], world.describe()
-    assert world.is_reached(pair), world.describe()
-    told = {each["type"]: each["status"] for each in world.split["status"]["conditions"]}
-    assert told["Ready"] == "True", world.split["status"]
-    assert told.keys().isdisjoint({"Stalled", "Reconciling"}), world.split["status"]
+    comes_to_rest(course.world)
