@@ -14,7 +14,7 @@ from weft.domain.reasons import Explanation, Reason
 from weft.domain.shape import EngineName, Limit, Percentiles, Plan, Prediction, Shape
 from weft.domain.status import Assignment, SplitStatus
 from weft.domain.workload import Role
-from weft.engines.environment import POD_IP
+from weft.engines.pods.environment import POD_IP
 from weft.render import render_child_pool, render_pods, revision
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from e2e.lone_pair import lone_engines
 from e2e.team import VERSION
 from weft.domain.shape import EngineName
 from weft.engines import series_for
-from weft.engines.vllm_environment import UNACKNOWLEDGED_SECONDS
+from weft.engines.vllm.environment import UNACKNOWLEDGED_SECONDS
 from weft.observe.exposition import parse
 from weft.observe.history import History
 from weft.observe.window import Window

@@ -16,7 +16,7 @@ from e2e.operator_process import REPOSITORY
 from e2e.team import ENGINE_START_SECONDS, WITH_A_WORKER, Endpoint, Load, gates, version
 from weft.domain import labels
 from weft.domain.hardware import Precision
-from weft.engines.sizing import UNROUTING_SECONDS
+from weft.engines.terms.sizing import UNROUTING_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -33,8 +33,8 @@ from weft.domain.hardware import Precision
 from weft.domain.shape import EngineName, EngineRelease
 from weft.domain.spec import EngineSpec, KVSpec
 from weft.domain.workload import Role
-from weft.engines.environment import transports
-from weft.engines.launch import EnvValue, LaunchRequest
+from weft.engines.pods.environment import transports
+from weft.engines.terms.launch import EnvValue, LaunchRequest
 from weft.perf import SEVERAL_THROUGH_THE_HOST, sent_bytes_per_second
 from weft.render import render_pods
 

@@ -12,7 +12,7 @@ from weft.domain.reasons import Reason
 from weft.domain.shape import EngineName, Shape
 from weft.domain.spec import EngineSpec, ModelSpec
 from weft.engines import LaunchRequest, adapter_for
-from weft.engines.given import given
+from weft.engines.options.given import given
 from weft.render import revision
 from weft.shaping.candidates import Option
 from weft.shaping.case import ShapeCase

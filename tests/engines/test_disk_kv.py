@@ -13,8 +13,8 @@ from weft.domain.shape import EngineName
 from weft.domain.spec import EngineSpec, KVSpec, PoolSpec
 from weft.domain.units import GIB
 from weft.engines import ContainerLaunch, LaunchRequest, adapter_for
-from weft.engines.disk_kv import EPHEMERAL, FILLED
-from weft.engines.host_memory import pod_needs
+from weft.engines.kv.disks import EPHEMERAL, FILLED
+from weft.engines.kv.host_memory import pod_needs
 
 ONE_POD = shape(4, engine=EngineName.SGLang)
 TWO_PODS = shape(16, gpus_per_pod=8, engine=EngineName.SGLang)

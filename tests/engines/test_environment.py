@@ -7,9 +7,9 @@ import pytest
 from tests.render.pools import plan, shape, spec
 from weft.domain.spec import EngineSpec, KVSpec
 from weft.domain.workload import Role
-from weft.engines.environment import transports
-from weft.engines.launch import LaunchRequest
-from weft.engines.vllm_environment import variables
+from weft.engines.pods.environment import transports
+from weft.engines.terms.launch import LaunchRequest
+from weft.engines.vllm.environment import variables
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from weft.domain.reasons import Reason
 from weft.domain.shape import EngineName
 from weft.domain.spec import EngineSpec, KVSpec, PoolSpec
 from weft.domain.workload import Role
-from weft.engines.handover import settings_conflict, tensor_conflict
-from weft.engines.sglang_handover import sglang_tensor_conflict
+from weft.engines.kv.handover import settings_conflict, tensor_conflict
+from weft.engines.sglang.handover import sglang_tensor_conflict
 
 
 def prefill(args: tuple[str, ...] = (), env: tuple[tuple[str, str], ...] = (), **engine: str) -> PoolSpec:

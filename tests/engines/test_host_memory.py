@@ -14,7 +14,7 @@ from weft.domain.shape import EngineName, Plan, Shape
 from weft.domain.spec import EngineSpec, KVSpec, PoolSpec
 from weft.domain.units import GIB
 from weft.engines import LaunchRequest, adapter_for
-from weft.engines.host_memory import pod_needs
+from weft.engines.kv.host_memory import pod_needs
 
 RANKS = shape(1, data_parallel=4)  # in one pod
 TWO_PODS = shape(8, gpus_per_pod=4)  # of one rank

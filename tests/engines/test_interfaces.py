@@ -11,7 +11,7 @@ from weft.domain.shape import EngineName, Shape
 from weft.domain.spec import EngineSpec, KVSpec, PodSpec, PoolSpec
 from weft.domain.workload import Role
 from weft.engines import LaunchRequest, adapter_for
-from weft.engines.interfaces import NETWORKS, named_interfaces
+from weft.engines.pods.interfaces import NETWORKS, named_interfaces
 from weft.render.revision import pair_revision
 
 TWO_PODS = shape(16, "GB200", gpus_per_pod=8)

@@ -13,7 +13,7 @@ from weft.domain.errors import Invalid
 from weft.domain.shape import EngineName
 from weft.domain.spec import EngineSpec, KVSpec, PoolSpec
 from weft.domain.workload import Role
-from weft.engines.launch import EnvValue
+from weft.engines.terms.launch import EnvValue
 
 IMAGE = "registry.example/engine-with-efa:1"
 DEVICES = (("vpc.amazonaws.com/efa", "4"),)

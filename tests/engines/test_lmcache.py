@@ -15,8 +15,8 @@ from weft.domain.shape import EngineName, Shape
 from weft.domain.spec import EngineSpec, KVSpec, ModelSpec, PoolSpec
 from weft.domain.units import GIB
 from weft.engines import ContainerLaunch, LaunchRequest, adapter_for
-from weft.engines.disk_kv import EPHEMERAL, FILLED
-from weft.engines.host_memory import pod_needs
+from weft.engines.kv.disks import EPHEMERAL, FILLED
+from weft.engines.kv.host_memory import pod_needs
 
 ONE_POD = shape(4)
 RANKS_IN_PODS_OF_THEIR_OWN = shape(4, data_parallel=2, gpus_per_pod=4)

@@ -29,11 +29,11 @@ from weft.domain.spec import (
 from weft.domain.units import GIB
 from weft.domain.workload import Role
 from weft.engines import LaunchRequest, adapter_for, series_for, series_in_image
-from weft.engines.nim import is_driven
+from weft.engines.images.nim import is_driven
 from weft.render import render_pods
 
 if TYPE_CHECKING:
-    from weft.engines.launch import ContainerLaunch
+    from weft.engines.terms.launch import ContainerLaunch
 
 MODEL_FREE = "nvcr.io/nim/nvidia/vllm-model-free-nim"
 OLD = EngineRelease(EngineName.VLLM, "0.31.0", "nvcr.io/nim/meta/llama-3.1-8b-instruct:1.8.6")

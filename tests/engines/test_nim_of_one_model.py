@@ -15,11 +15,11 @@ from weft.domain.reasons import Reason
 from weft.domain.shape import EngineName, EngineRelease, Plan
 from weft.domain.spec import ModelSource, ModelSpec, PoolSpec, SourceKind
 from weft.engines import LaunchRequest, adapter_for, series_for, series_in_image
-from weft.engines.nim import is_driven, is_of_one_model
-from weft.engines.nim_profiles import PROFILE
+from weft.engines.images.nim import is_driven, is_of_one_model
+from weft.engines.images.nim_profiles import PROFILE
 
 if TYPE_CHECKING:
-    from weft.engines.launch import ContainerLaunch
+    from weft.engines.terms.launch import ContainerLaunch
 
 MODEL = "meta-llama/Llama-3.3-70B-Instruct"
 _HUB = SourceKind.HuggingFace

@@ -12,8 +12,8 @@ from weft.domain.errors import Invalid
 from weft.domain.shape import EngineName
 from weft.domain.spec import EngineSpec, KVSpec, PoolSpec
 from weft.domain.workload import Role
-from weft.engines.handover import wire_of
-from weft.engines.launch import EnvValue
+from weft.engines.kv.handover import wire_of
+from weft.engines.terms.launch import EnvValue
 
 
 def half(role: Role = Role.Prefill, **others: Any) -> PoolSpec:  # noqa: ANN401 - fields of PoolSpec

@@ -17,7 +17,7 @@ from weft.domain.reasons import Reason
 from weft.domain.shape import EngineName, Shape
 from weft.domain.spec import EngineSpec, ModelSpec, Pairs, ShapePins
 from weft.engines import LaunchRequest, adapter_for
-from weft.engines.option_rules import options_shape_conflict, value_of
+from weft.engines.options.rules import options_shape_conflict, value_of
 
 BACKEND = "--structured-outputs-config.backend"
 OVERLAPS = ("--enable-dbo", "--all2all-backend", "deepep_low_latency")

@@ -9,8 +9,8 @@ from tests.render.sglang_shapes import SGLANG_SHAPES
 from weft.catalog.options import engine_options
 from weft.domain.shape import EngineName
 from weft.engines import adapter_for
-from weft.engines.sglang_conflicts import _OWNED
-from weft.engines.versions import parse_version
+from weft.engines.sglang.conflicts import _OWNED
+from weft.engines.terms.versions import parse_version
 from weft.render import render_pods
 
 TABLE = engine_options("sglang_options.yaml")

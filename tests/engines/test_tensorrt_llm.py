@@ -30,7 +30,7 @@ from weft.domain.workload import Role
 from weft.engines import FrontRequest, LaunchRequest, adapter_for, series_for
 
 if TYPE_CHECKING:
-    from weft.engines.launch import ContainerLaunch
+    from weft.engines.terms.launch import ContainerLaunch
 
 ENGINE = adapter_for(EngineName.TensorRTLLM)
 OPTIONS = engine_options("tensorrt_llm_options.yaml")

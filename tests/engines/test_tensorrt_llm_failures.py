@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from weft.domain.reasons import Reason
-from weft.engines.tensorrt_llm_failure import tensorrt_llm_failure
+from weft.engines.tensorrt_llm.failure import tensorrt_llm_failure
 
 _PREFIX = "[11/22/2026-21:24:19] [TRT-LLM] [RANK 2] [E] "
 

@@ -15,7 +15,7 @@ from weft.domain.hardware import Precision
 from weft.domain.shape import EngineName, Plan, Shape
 from weft.domain.spec import EngineSpec, PoolSpec
 from weft.engines import ContainerLaunch, LaunchRequest, adapter_for
-from weft.engines.option_rules import options_shape_conflict
+from weft.engines.options.rules import options_shape_conflict
 
 ENGINE = adapter_for(EngineName.TensorRTLLM)
 

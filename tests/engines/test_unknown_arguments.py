@@ -17,12 +17,12 @@ from weft.catalog.options import engine_options
 from weft.domain.shape import EngineName, EngineRelease
 from weft.domain.spec import Balancing, SourceKind
 from weft.engines import LaunchRequest, adapter_for
-from weft.engines.context_parallelism import SHARES_LATENT_KV, SHARES_PROMPTS
-from weft.engines.nvlink import over_nvlink
-from weft.engines.speculative import speculative_wish
-from weft.engines.versions import parse_version
-from weft.engines.vllm_balancing import SERVES_AT_SEVERAL_PORTS
-from weft.engines.vllm_connectors import BRINGS_MOONCAKE, OFFLOADS_BESIDE_NIXL
+from weft.engines.kv.nvlink import over_nvlink
+from weft.engines.model.speculative import speculative_wish
+from weft.engines.terms.versions import parse_version
+from weft.engines.vllm.balancing import SERVES_AT_SEVERAL_PORTS
+from weft.engines.vllm.connectors import BRINGS_MOONCAKE, OFFLOADS_BESIDE_NIXL
+from weft.engines.vllm.context_parallelism import SHARES_LATENT_KV, SHARES_PROMPTS
 
 if TYPE_CHECKING:
     from weft.domain.shape import Shape

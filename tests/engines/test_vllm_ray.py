@@ -18,7 +18,7 @@ from weft.domain.shape import EngineName
 from weft.domain.spec import Balancing, EngineSpec
 from weft.domain.workload import Role
 from weft.engines import ContainerLaunch, LaunchRequest, adapter_for
-from weft.engines.vllm_ray import HEAD, WORKER
+from weft.engines.vllm.ray import HEAD, WORKER
 
 if TYPE_CHECKING:
     from pathlib import Path

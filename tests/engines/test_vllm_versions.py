@@ -7,7 +7,7 @@ import pytest
 from weft.domain.errors import Invalid
 from weft.domain.shape import EngineName
 from weft.engines import series_for
-from weft.engines.versions import parse_version
+from weft.engines.terms.versions import parse_version
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from weft.domain.shape import EngineName
 from weft.domain.spec import KVSpec, PoolSpec
 from weft.domain.workload import Role
 from weft.engines import ContainerLaunch, LaunchRequest, adapter_for
-from weft.engines.handover import settings_conflict
+from weft.engines.kv.handover import settings_conflict
 from weft.render.revision import pair_revision, revision
 
 

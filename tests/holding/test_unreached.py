@@ -14,7 +14,7 @@ from weft.observe.scrape_target import EngineTarget
 
 if TYPE_CHECKING:
     from weft.domain.snapshot import Snapshot
-    from weft.engines.series import EngineSeries
+    from weft.engines.terms.series import EngineSeries
 
 LEASE_TURNS = 6  # of five seconds: vLLM's `kv_lease_duration`
 EXPIRED = "vllm:nixl_num_kv_expired_reqs_total {expired}\n"

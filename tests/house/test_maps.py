@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-import weft.decide
+import weft
 
-DECIDING = Path(str(weft.decide.__file__)).parent
-RULES = sorted(f"decide.{head.parent.name}" for head in DECIDING.glob("*/__init__.py"))
+HOME = Path(str(weft.__file__)).parent
+OF_PACKAGES = ("decide", "engines")
+INSIDE = sorted(f"{outer}.{head.parent.name}" for outer in OF_PACKAGES for head in (HOME / outer).glob("*/__init__.py"))
 
 
-@pytest.mark.parametrize("package", ["decide", *RULES, "observe", "scaling"])
+@pytest.mark.parametrize("package", [*OF_PACKAGES, *INSIDE, "observe", "scaling"])
 def test_every_module_of_a_package_stands_in_its_map_once(package: str) -> None:
     """A new one says what it answers, and beside whom; one that is gone is named no more. So do packages inside it."""
     found = importlib.import_module(f"weft.{package}")

@@ -8,7 +8,7 @@ from tests.render.pools import LLAMA, plan, pool, shape, spec
 from weft.domain.hardware import Precision
 from weft.domain.shape import EngineName, EngineRelease, Plan
 from weft.domain.spec import EngineSpec, KVSpec, ModelSource, ModelSpec, PodSpec, PoolSpec, RolloutSpec, SourceKind
-from weft.engines.nim_profiles import PROFILE
+from weft.engines.images.nim_profiles import PROFILE
 
 NIM_VLLM = EngineRelease(EngineName.VLLM, "0.31.0", "nvcr.io/nim/nvidia/vllm-model-free-nim:2.1.5")
 NIM_SGLANG = EngineRelease(EngineName.SGLang, "0.5.21", "nvcr.io/nim/nvidia/sglang-model-free-nim:2.1.5")

@@ -20,7 +20,7 @@ from weft.domain.shape import EngineName
 from weft.domain.spec import EngineSpec, ModelSource, ModelSpec, PodSpec, RolloutSpec, RouterSpec, SourceKind
 from weft.domain.workload import Role
 from weft.engines import adapter_for
-from weft.engines.vllm_ray import HEAD, WORKER
+from weft.engines.vllm.ray import HEAD, WORKER
 from weft.render import FrontSpec, pool_labels, render_front, render_pods, render_ranks_service, render_service
 
 if TYPE_CHECKING:

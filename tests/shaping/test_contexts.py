@@ -13,7 +13,7 @@ from weft.domain.reasons import Reason
 from weft.domain.shape import EngineName, Shape
 from weft.domain.spec import EngineSpec, KVSpec, ShapePins
 from weft.domain.workload import Role, Slo
-from weft.engines.handover import context_conflict
+from weft.engines.kv.handover import context_conflict
 from weft.shaping import Unpaired, choose, choose_pair
 from weft.shaping.candidates import CandidateSetting, single_stage
 

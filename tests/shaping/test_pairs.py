@@ -28,7 +28,7 @@ from weft.domain.shape import EngineName, Plan
 from weft.domain.spec import DomainRule, EngineSpec, PlacementSpec, ShapePins
 from weft.domain.units import MIB
 from weft.domain.workload import Role, Slo
-from weft.engines.handover import context_conflict, tensor_conflict
+from weft.engines.kv.handover import context_conflict, tensor_conflict
 from weft.shaping import ShapeRequest, Supply, Unpaired, choose_pair
 
 ALL = (H100, H200, B200, GB200, MI300X)

@@ -12,8 +12,8 @@ from rich.text import Text
 
 from weft.domain.figures import counted
 from weft.domain.reasons import Reason
-from weft.engines.host_memory import pod_needs
-from weft.engines.nvlink import over_nvlink
+from weft.engines.kv.host_memory import pod_needs
+from weft.engines.kv.nvlink import over_nvlink
 from weft.placement import Neighbours, Slot, compare, find_slot, natural
 
 if TYPE_CHECKING:

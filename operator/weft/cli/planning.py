@@ -159,7 +159,7 @@ def _as_written(split: SplitRecord, pool: PoolRecord, decision: PoolDecision) ->
 
 def _child(split: SplitRecord, role: Role) -> PoolRecord:
     """Make the pool of one half; halves over NVLink share a pair, as they share an NVLink domain."""
-    from weft.engines.nvlink import over_nvlink
+    from weft.engines.kv.nvlink import over_nvlink
 
     spec = None
     if split.spec is not None:

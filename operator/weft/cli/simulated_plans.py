@@ -9,7 +9,7 @@ from weft.cli.world import imagined_world
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.spec import SchedulerName
 from weft.domain.workload import Role
-from weft.engines.nvlink import over_nvlink
+from weft.engines.kv.nvlink import over_nvlink
 from weft.twin.serving import Route
 
 if TYPE_CHECKING:

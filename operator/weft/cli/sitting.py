@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from weft.decide.order import in_order
 from weft.decide.replicas.promises import free_map, holder_name
-from weft.engines.host_memory import pod_needs
+from weft.engines.kv.host_memory import pod_needs
 from weft.placement import Hold, by_accelerator, eligible_domains, natural, rooms_of, spare_nodes, spares_of
 
 if TYPE_CHECKING:

@@ -1,4 +1,10 @@
-"""One adapter per engine: a shape becomes a command, environment, ports, probes and metric names."""
+"""One adapter per engine: a shape becomes a command, environment, ports, probes and metric names.
+
+`terms`: what every adapter is asked, and answers. `options`: what users may say to an engine. `model`, `kv`, `pods`,
+`images` and `routers`: what follows from the model, where KV goes, what surrounds an engine in its pod, NVIDIA's images
+and others, and what stands before replicas. Then the engines, which know none of each other: `vllm`, `sglang`,
+`tensorrt_llm`.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +13,15 @@ from typing import TYPE_CHECKING
 
 from weft.catalog import load
 from weft.domain.shape import EngineName
-from weft.engines.contract import EngineAdapter
-from weft.engines.fronts import FRONTS, Counter, FrontSeries
-from weft.engines.launch import (
+from weft.engines.images.nim import METRICS_PATH, is_driven
+from weft.engines.images.running import engine_in, engine_label, release_in
+from weft.engines.routers.counted import FRONTS, Counter, FrontSeries
+from weft.engines.sglang.adapter import SGLang
+from weft.engines.sglang.series import sglang_series
+from weft.engines.tensorrt_llm.adapter import TensorRTLLM
+from weft.engines.tensorrt_llm.series import tensorrt_llm_series
+from weft.engines.terms.contract import EngineAdapter
+from weft.engines.terms.launch import (
     DISK_PATH,
     FILES_PATH,
     ContainerLaunch,
@@ -23,16 +35,10 @@ from weft.engines.launch import (
     MountKind,
     NamedPort,
 )
-from weft.engines.nim import METRICS_PATH, is_driven
-from weft.engines.running import engine_in, engine_label, release_in
-from weft.engines.series import EngineSeries
-from weft.engines.sglang import SGLang
-from weft.engines.sglang_series import sglang_series
-from weft.engines.sizing import MARGIN_SECONDS, still_chosen_seconds
-from weft.engines.tensorrt_llm import TensorRTLLM
-from weft.engines.tensorrt_llm_series import tensorrt_llm_series
-from weft.engines.vllm import VLLM
-from weft.engines.vllm_series import vllm_series
+from weft.engines.terms.series import EngineSeries
+from weft.engines.terms.sizing import MARGIN_SECONDS, still_chosen_seconds
+from weft.engines.vllm.adapter import VLLM
+from weft.engines.vllm.series import vllm_series
 
 if TYPE_CHECKING:
     from collections.abc import Callable

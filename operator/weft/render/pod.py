@@ -11,7 +11,7 @@ from weft.domain.reasons import Reason
 from weft.domain.relaxations import refuse_relaxations
 from weft.domain.spec import RouterKind, SchedulerName
 from weft.engines import LaunchRequest, adapter_for, engine_label
-from weft.engines.disk_kv import EPHEMERAL
+from weft.engines.kv.disks import EPHEMERAL
 from weft.render import names
 from weft.render.compute_domain import CLAIM, domain_name_of
 from weft.render.container import file_annotations, render_container, render_volumes

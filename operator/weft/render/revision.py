@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from weft.domain.remembered import LastAnswers
 from weft.domain.shape import EngineName
 from weft.domain.spec import Balancing, RouterKind, SchedulerName
-from weft.engines.interfaces import named_interfaces
+from weft.engines.pods.interfaces import named_interfaces
 
 if TYPE_CHECKING:
     from weft.domain.shape import EngineRelease, Plan

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from weft.catalog.calibrated import ENOUGH_POINTS, calibrated_spread
 from weft.domain.calibration import NOTHING_KNOWN, CalibrationSubject, factors_for, measured_on
 from weft.domain.shape import Calibration
-from weft.engines.batches import counted_on
-from weft.engines.context_parallelism import Sharing
-from weft.engines.handover import wire_of
+from weft.engines.kv.handover import wire_of
+from weft.engines.options.batches import counted_on
+from weft.engines.vllm.context_parallelism import Sharing
 from weft.perf import ErrorBar, ReplicaModel, stored_kv
 from weft.shaping.speculating import resolve_speculation
 

@@ -9,11 +9,11 @@ from weft.catalog.parameters import split_widths
 from weft.domain.model import LatentAttention
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.spec import DomainRule
-from weft.engines.context_parallelism import decode_context_conflict, prefill_context_conflict
-from weft.engines.nim import nim_shape_conflict
-from weft.engines.option_rules import options_shape_conflict
-from weft.engines.precision import precision_conflict
-from weft.engines.tensorrt_llm_shapes import tensorrt_llm_shape_conflict
+from weft.engines.images.nim import nim_shape_conflict
+from weft.engines.model.precision import precision_conflict
+from weft.engines.options.rules import options_shape_conflict
+from weft.engines.tensorrt_llm.shapes import tensorrt_llm_shape_conflict
+from weft.engines.vllm.context_parallelism import decode_context_conflict, prefill_context_conflict
 from weft.shaping.balancing import balancing_conflict
 from weft.shaping.case import ShapeCase
 from weft.shaping.halves import a_half_is_one_stage, both_halves_are_of_one_generation, groups_hand_over_kv

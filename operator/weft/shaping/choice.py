@@ -16,8 +16,8 @@ from weft.domain.scaling_spec import ScalingSpec
 from weft.domain.shape import Candidate, EngineRelease, Plan
 from weft.domain.spec import Balancing, PlacementSpec, PodSpec, RolloutSpec, RouterSpec
 from weft.domain.units import GIB
-from weft.engines.lmcache import SEED
-from weft.engines.nim_profiles import PROFILE
+from weft.engines.images.nim_profiles import PROFILE
+from weft.engines.vllm.lmcache import SEED
 from weft.shaping.candidates import (
     CandidateSetting,
     Option,

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.shape import EngineName
 from weft.domain.workload import Role
-from weft.engines.handover import context_conflict, tensor_conflict
-from weft.engines.sglang_handover import sglang_tensor_conflict
+from weft.engines.kv.handover import context_conflict, tensor_conflict
+from weft.engines.sglang.handover import sglang_tensor_conflict
 
 if TYPE_CHECKING:
     from weft.shaping.case import ShapeCase

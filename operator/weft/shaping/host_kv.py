@@ -9,9 +9,9 @@ from weft.domain.model import LinearAttention
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.shape import EngineName
 from weft.domain.units import GIB
-from weft.engines.disk_kv import disk_bytes
-from weft.engines.host_memory import offloaded_bytes
-from weft.engines.lmcache import SEED, keeps_by_lmcache, means_a_server
+from weft.engines.kv.disks import disk_bytes
+from weft.engines.kv.host_memory import offloaded_bytes
+from weft.engines.vllm.lmcache import SEED, keeps_by_lmcache, means_a_server
 from weft.perf import footprint
 
 if TYPE_CHECKING:

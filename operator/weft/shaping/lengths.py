@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from weft.domain.errors import Invalid
 from weft.domain.reasons import Reason
-from weft.engines.context import stretches_context
+from weft.engines.model.context import stretches_context
 
 if TYPE_CHECKING:
     from weft.domain.model import Architecture

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from weft.catalog.drafting import Drafter, dense_drafting_layer, drafting_layer, drafting_part
 from weft.domain.hardware import Precision
-from weft.engines.speculative import speculative_wish
+from weft.engines.model.speculative import speculative_wish
 from weft.perf.speculation import Draft, Speculation
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from weft.domain.figures import counted
 from weft.domain.reasons import Explanation, Reason
-from weft.engines.libfabric import EFA, over_efa
-from weft.engines.nvlink import NVLINK, over_nvlink
+from weft.engines.kv.libfabric import EFA, over_efa
+from weft.engines.kv.nvlink import NVLINK, over_nvlink
 
 if TYPE_CHECKING:
     from weft.catalog.limits import Releases

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.engines.batches import counted_on
-from weft.engines.context import stretches_context
-from weft.engines.handover import wire_of
+from weft.engines.kv.handover import wire_of
+from weft.engines.model.context import stretches_context
+from weft.engines.options.batches import counted_on
 from weft.perf import ReplicaModel, handed_over_seconds, stored_kv
 from weft.perf.steps import Stepper, stepper
 from weft.shaping import resolve_architecture, resolve_speculation

@@ -10,7 +10,7 @@ from weft.decide.replicas.promises import holds_of
 from weft.decide.replicas.slots import NOTHING, slot_with, suppose_taken
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.status import Assignment, ComputeDomain
-from weft.engines.nvlink import over_nvlink
+from weft.engines.kv.nvlink import over_nvlink
 from weft.placement import ALONE, Hold, Neighbours, PlacementRefusal, Slot, cliques_of, compute_domain_of
 from weft.render import shared_by
 

@@ -13,7 +13,7 @@ from weft.decide.replicas.slots import fits_in_place
 from weft.decide.rollouts.rollout import limits_of
 from weft.domain.changed import changed
 from weft.domain.moves import Relocation
-from weft.engines.nvlink import over_nvlink
+from weft.engines.kv.nvlink import over_nvlink
 from weft.placement import Departure, Hold, Movable, repack
 
 if TYPE_CHECKING:

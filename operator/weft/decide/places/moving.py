@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from weft.decide.replicas.promises import has_joined, holder_name
 from weft.decide.rollouts.drains import displacement
 from weft.domain.reasons import Explanation, Reason
-from weft.engines.host_memory import pod_needs
+from weft.engines.kv.host_memory import pod_needs
 from weft.placement import Hold, Movable, Requirements, Slot, repack, still_opens
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from weft.decide.plans.nvlink_domains import within_its_domain
 from weft.decide.replicas.promises import held_by, holder_name
 from weft.decide.replicas.slots import fits_in_place
-from weft.engines.host_memory import pod_needs
+from weft.engines.kv.host_memory import pod_needs
 from weft.placement import Hold, PlacementRefusal, eligible_domains, find_slot, spare_nodes, spares_of
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from weft.domain.reasons import Explanation, Reason
 from weft.domain.remembered import LastAnswers
 from weft.domain.stumbling import stumbled
 from weft.domain.workload import Role
-from weft.engines.handover import settings_conflict
-from weft.engines.nvlink import over_nvlink
+from weft.engines.kv.handover import settings_conflict
+from weft.engines.kv.nvlink import over_nvlink
 from weft.scaling import RatioGuard
 from weft.shaping import Unpaired, choose_pair, running_replica
 

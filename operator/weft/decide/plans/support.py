@@ -10,7 +10,7 @@ from weft.domain.reasons import Reason
 from weft.domain.relaxations import refuse_relaxations
 from weft.domain.spec import Balancing, DomainRule, RouterKind, SchedulerName
 from weft.engines import FrontRequest, LaunchRequest, adapter_for
-from weft.engines.nvlink import over_nvlink
+from weft.engines.kv.nvlink import over_nvlink
 
 if TYPE_CHECKING:
     from weft.domain.hardware import Precision

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from weft.engines.host_memory import pod_needs
+from weft.engines.kv.host_memory import pod_needs
 from weft.placement import ALONE, Hold, Neighbours, PlacementRefusal, Slot, find_slot
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weft.domain.transport import Transport
-from weft.engines.handover import wire_of
+from weft.engines.kv.handover import wire_of
 from weft.perf import handed_over_seconds, sent_bytes_per_second
 
 if TYPE_CHECKING:

@@ -1,0 +1,114 @@
+"""When one engine can transfer its KV cache to another: what the handshake compares, and which TP sizes are compatible.
+
+vLLM hashes its version, the model, the attention backend, the KV cache dtype and the speculative configuration, and
+refuses a peer with another hash. Sizes are checked later. SGLang compares the dtype and page size of the KV cache, and
+refuses single requests. Both halves always run the same release.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weft.domain.hardware import Precision
+from weft.domain.reasons import Explanation, Reason
+from weft.engines.kv.libfabric import over_efa
+from weft.engines.kv.nvlink import over_nvlink
+from weft.engines.options.given import given
+from weft.engines.terms.versions import parse_version
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from weft.domain.shape import Shape
+    from weft.domain.spec import PoolSpec
+    from weft.engines.terms.versions import Version
+
+JOINS_A_LARGER_PREFILL: Version = (0, 14, 0)  # vLLM pull request 27274
+JOINS_SIZES_OVER_MOONCAKE: Version = (0, 19, 0)
+# User arguments that the handshake compares, directly or through what they decide.
+_ARGUMENTS = (
+    *("--attention-backend", "--block-size", "--hf-overrides", "--disable-hybrid-kv-cache-manager"),
+    *("--page-size", "--json-model-override-args", "--dsv4-attn-backend"),
+)
+_VARIABLES = (
+    *("VLLM_ATTENTION_BACKEND", "VLLM_KV_CACHE_LAYOUT", "VLLM_MLA_DISABLE", "SGLANG_DSV4_KV_LAYOUT"),
+    "SGLANG_DISAGGREGATION_NIXL_BACKEND",
+)
+_PIECES = ("UCX_TCP_TX_SEG_SIZE", "UCX_TCP_RX_SEG_SIZE")  # no handshake compares them (docs/adr/0075)
+
+
+def wire_of(spec: PoolSpec) -> str:
+    """The transport that carries KV; `Auto` is RDMA if pods have RDMA devices, else TCP."""
+    if spec.kv.transport != "Auto":
+        return spec.kv.transport
+    return "RDMA" if spec.engine.devices else "TCP"
+
+
+def settings_conflict(prefill: PoolSpec, decode: PoolSpec) -> Explanation | None:
+    """The first setting in which two halves differ although the handshake or the transport needs it equal, or None."""
+    both = zip(_compared(prefill), _compared(decode), strict=True)
+    if (found := _first_unlike(both)) is not None:
+        return _unlike(found, "they refuse each other's KV cache")
+    pieces = zip(_pieces(prefill), _pieces(decode), strict=True)
+    if may_send_pieces(prefill) and may_send_pieces(decode) and (found := _first_unlike(pieces)) is not None:
+        return _unlike(found, "one may send larger pieces over TCP than the other takes")
+    return None
+
+
+def may_send_pieces(spec: PoolSpec) -> bool:
+    """Whether UCX may send KV over TCP, in segments."""
+    return spec.kv.transport != "RDMA" and not over_efa(spec)
+
+
+def _first_unlike(both: Iterable[tuple[tuple[str, str], tuple[str, str]]]) -> str | None:
+    for (field, ours), (_, theirs) in both:
+        if ours != theirs:
+            return f"{field} is {ours or 'unset'} in prefill and {theirs or 'unset'} in decode"
+    return None
+
+
+def _unlike(found: str, so_that: str) -> Explanation:
+    return Explanation(Reason.PairIncompatible, f"{found}: without the same on both sides {so_that}")
+
+
+def tensor_conflict(version: str, connector: str, prefill: int, decode: int) -> str | None:
+    """Why KV cannot be transferred between tensor groups of these sizes on this version; None if it can."""
+    if max(prefill, decode) % min(prefill, decode):
+        return f"TP {prefill} of prefill and TP {decode} of decode do not divide each other"
+    if connector == "Mooncake" and prefill != decode and parse_version(version) < JOINS_SIZES_OVER_MOONCAKE:
+        return (
+            f"version {version} moves no KV over Mooncake from TP {prefill} of prefill to TP {decode} of decode; "
+            "allowed: 0.19.0 or later, or the same on both sides"
+        )
+    if prefill > decode and parse_version(version) < JOINS_A_LARGER_PREFILL:
+        return (
+            f"version {version} moves no KV from TP {prefill} of prefill to the smaller TP {decode} of decode; "
+            "allowed: 0.14.0 or later, or no larger TP in prefill"
+        )
+    return None
+
+
+def context_conflict(prefill: Shape, decode: Shape) -> str | None:
+    """Why KV cannot go from prompt-sharing (PCP) groups, each with the whole KV, to GPUs that share a context (DCP)."""
+    groups, among = prefill.prefill_context_parallel, decode.decode_context_parallel
+    if groups == 1 or among == 1:
+        return None
+    return f"NIXL moves no KV from PCP {groups} of prefill to DCP {among} of decode; allowed: one of the two"
+
+
+def _compared(spec: PoolSpec) -> Iterator[tuple[str, str]]:
+    yield "kvTransfer.connector", spec.kv.connector
+    yield "kvTransfer.transport", spec.kv.transport if over_efa(spec) or over_nvlink(spec) else ""
+    yield "kvCache.precision", (spec.kv.precision or Precision.BF16).value
+    yield "engine.speculative", spec.engine.speculative_json or ""
+    for flag in _ARGUMENTS:
+        yield f"engine.args {flag}", given(spec.engine.args, flag)
+    variables = dict(spec.engine.env)
+    for name in _VARIABLES:
+        yield f"engine.env {name}", variables.get(name, "")
+
+
+def _pieces(spec: PoolSpec) -> Iterator[tuple[str, str]]:
+    variables = dict(spec.engine.env)
+    for name in _PIECES:
+        yield f"engine.env {name}", variables.get(name, "")

@@ -1,0 +1,185 @@
+"""Limits on one engine step: what the plan assumes, what the engine is told, and what the user overrides (ADR 0047)."""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from weft.catalog import architecture_from_config, load
+from weft.domain.model import GroupedAttention, LatentAttention, LinearAttention
+from weft.domain.shape import EngineName
+from weft.engines.options.given import given
+
+if TYPE_CHECKING:
+    from weft.catalog import Efficiency
+    from weft.domain.model import Mixer
+    from weft.domain.shape import Shape
+    from weft.domain.spec import EngineSpec
+    from weft.engines.terms.launch import LaunchRequest
+
+Arguments = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Limits of one data-parallel rank: tokens in a step, and sequences that run at once."""
+
+    tokens: int
+    sequences: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Options:
+    """Names of the two options that set a `Batch`; some engines count all data-parallel ranks together."""
+
+    tokens: str
+    sequences: str
+    of_all_ranks: bool = False
+
+
+_OPTIONS = {
+    EngineName.VLLM: _Options("--max-num-batched-tokens", "--max-num-seqs"),
+    EngineName.SGLang: _Options("--chunked-prefill-size", "--max-running-requests", of_all_ranks=True),
+    EngineName.TensorRTLLM: _Options("--max_num_tokens", "--max_batch_size"),
+}
+_TELLING = len("--max-num-")  # the common beginning of several options of an engine
+_NUMBER = re.compile(r"(\d+(?:\.\d+)?)([kKmM]?)")  # vLLM's notation: 8k is 8,000 tokens, 8K is 8,192
+_TIMES = {"": 1, "k": 1000, "K": 1024, "m": 1000**2, "M": 1024**2}
+
+
+def counted_on(efficiency: Efficiency, engine: EngineSpec, shape: Shape) -> Efficiency:
+    """An engine's coefficients with the user's own batch limits in place of those that Weft would set."""
+    planned = Batch(int(efficiency.batched_tokens), int(efficiency.sequences))
+    found = _batch(engine.args, shape, planned) if engine.args and shape.accelerator != "cpu" else planned
+    if found == planned:
+        return efficiency  # the same object, which compares quickly
+    return replace(efficiency, batched_tokens=float(found.tokens), sequences=float(found.sequences))
+
+
+def batch_arguments(request: LaunchRequest) -> Arguments:
+    """Options for the limits that the plan assumes, unless the user sets them or the engine has to find them itself.
+
+    They follow from the shape and the arguments alone, so that all replicas of a revision are alike. The limits assumed
+    for CPUs are for tests, and the engine is not given them.
+    """
+    shape, args = request.plan.shape, request.spec.engine.args
+    if request.on_cpu or _is_the_engines_matter(request):
+        return ()
+    constants, options = load().performance[shape.engine].constants, _OPTIONS[shape.engine]
+    found = _batch(args, shape, Batch(int(constants["batched_tokens"]), int(constants["sequences"])))
+    sequences = found.sequences * (shape.data_parallel if options.of_all_ranks else 1)
+    return (
+        *((options.tokens, str(found.tokens)) if _tells_tokens(request) else ()),
+        *((options.sequences, str(sequences)) if _tells_sequences(request) else ()),
+    )
+
+
+def batch_conflict(args: tuple[str, ...]) -> str | None:
+    """Why vLLM would not start, or None: a step needs at least one token per sequence."""
+    options = _OPTIONS[EngineName.VLLM]
+    tokens, sequences = _own(args, options.tokens), _own(args, options.sequences)
+    if tokens is None or sequences is None or sequences <= tokens:
+        return None
+    return (
+        f"engine.args {options.sequences} {sequences} with {options.tokens} {tokens}: each running sequence has a "
+        f"token in a step; allowed: {options.sequences} up to {tokens}"
+    )
+
+
+def _batch(args: tuple[str, ...], shape: Shape, planned: Batch) -> Batch:
+    """The limits in effect: the user's if given. vLLM takes no more sequences than tokens, so one bounds the other."""
+    options = _OPTIONS[shape.engine]
+    ranks = shape.data_parallel if options.of_all_ranks else 1
+    tokens, sequences = (_own(args, option) for option in (options.tokens, options.sequences))
+    found = Batch(max(1, (tokens or 0) // ranks), max(1, (sequences or 0) // ranks))
+    if shape.engine is EngineName.VLLM:
+        planned = Batch(
+            planned.tokens if sequences is None else max(planned.tokens, found.sequences),
+            planned.sequences if tokens is None else min(planned.sequences, found.tokens),
+        )
+    return Batch(
+        planned.tokens if tokens is None else found.tokens,
+        planned.sequences if sequences is None else found.sequences,
+    )
+
+
+def _own(args: tuple[str, ...], option: str) -> int | None:
+    """The user's number for an option; None if it is not given or is no number (an engine's own `-1`)."""
+    match = _NUMBER.fullmatch(_said(args, option))
+    found = int(float(match[1]) * _TIMES[match[2]]) if match else 0
+    return found or None
+
+
+def _said(args: tuple[str, ...], option: str) -> str:
+    """The value of an option, which argparse also accepts abbreviated."""
+    dashed = option.replace("_", "-")
+    return given(tuple(_spelled_out(argument, dashed) for argument in args), dashed)
+
+
+def _spelled_out(argument: str, option: str) -> str:
+    name, joined, value = argument.partition("=")
+    begins = len(name) > _TELLING and option.startswith(name.replace("_", "-"))
+    return f"{option}{joined}{value}" if begins else argument
+
+
+def _says(request: LaunchRequest, option: str) -> bool:
+    return bool(_said(request.spec.engine.args, option))
+
+
+def _tells_tokens(request: LaunchRequest) -> bool:
+    """Whether the engine is given the limit on tokens: not if the user sets it, nor in the two cases below.
+
+    SGLang gathers the chunks of attention-DP ranks for its experts, and divides its own number by the ranks. vLLM
+    must take the longest prompt in one step if chunked prefill is off, and knows how long that is.
+    """
+    shape, options = request.plan.shape, _OPTIONS[request.plan.shape.engine]
+    if shape.engine is EngineName.VLLM and given(request.spec.engine.args, "--enable-chunked-prefill") == "false":
+        return False
+    gathered = options.of_all_ranks and shape.data_parallel > 1
+    return not gathered and not _says(request, options.tokens)
+
+
+def _tells_sequences(request: LaunchRequest) -> bool:
+    """Whether the engine is given the limit on sequences, which is unsafe for models that keep a state per sequence.
+
+    Engines reserve room for every sequence they are told of, or do not start. So does SGLang for sliding windows,
+    and with drafts, where it takes 48 by itself. An unknown model may have either.
+    """
+    model, engine = request.spec.model, request.plan.shape.engine
+    drafts = engine is EngineName.SGLang and request.spec.engine.speculative_json is not None
+    if drafts or _says(request, _OPTIONS[engine].sequences):
+        return False
+    mixers, fits = _mixers(model.model_id, model.config_json), _FITS.get(engine)
+    return fits is None or (bool(mixers) and all(map(fits, mixers)))
+
+
+def _grows(mixer: Mixer) -> bool:
+    return not isinstance(mixer, LinearAttention)
+
+
+def _grows_without_end(mixer: Mixer) -> bool:
+    return isinstance(mixer, LatentAttention) or (isinstance(mixer, GroupedAttention) and mixer.window_tokens is None)
+
+
+_FITS = {EngineName.VLLM: _grows, EngineName.SGLang: _grows_without_end}  # TensorRT-LLM is given its own default
+
+
+def _is_the_engines_matter(request: LaunchRequest) -> bool:
+    """Whether the user chose something for which vLLM picks batch limits of its own."""
+    if request.plan.shape.engine is not EngineName.VLLM:
+        return False
+    backend = given(request.spec.engine.args, "--all2all-backend")
+    backend = backend or dict(request.spec.engine.env).get("VLLM_ALL2ALL_BACKEND", "")
+    return backend in _SMALL_STEPS or _says(request, "--performance-mode")
+
+
+_SMALL_STEPS = frozenset({"deepep_low_latency", "nixl_ep"})  # with DP ranks and experts: 256 tokens, from 0.20 on
+
+
+@functools.lru_cache(maxsize=256)
+def _mixers(model_id: str, config_json: str | None) -> frozenset[Mixer]:
+    """The kinds of attention or recurrence in a model's layers; empty for an unknown model."""
+    known = architecture_from_config(model_id, config_json) if config_json else load().architecture(model_id)
+    return frozenset(block.mixer for block in known.blocks if block.mixer is not None) if known else frozenset()

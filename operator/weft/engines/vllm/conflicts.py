@@ -1,0 +1,141 @@
+"""Arguments and variables of vLLM that Weft decides, and the field to use instead."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from weft.domain.reasons import Explanation, Reason
+from weft.domain.workload import Role
+from weft.engines.options.batches import batch_conflict
+from weft.engines.options.given import given
+from weft.engines.options.owned import BY_SHAPE, BY_WEFT, OwnedFlags, env_conflict
+
+if TYPE_CHECKING:
+    from weft.domain.shape import Shape
+    from weft.domain.spec import PoolSpec
+
+BY_BALANCING = "use spec.shape.dataParallelBalancing"
+
+_OWNED = {
+    "--tensor-parallel-size": f"{BY_SHAPE}.tensorParallel",
+    "--pipeline-parallel-size": f"{BY_SHAPE}.pipelineParallel",
+    "--data-parallel-size": f"{BY_SHAPE}.dataParallel",
+    "--enable-expert-parallel": f"{BY_SHAPE}.expertParallel",
+    "--decode-context-parallel-size": f"{BY_SHAPE}.decodeContextParallel",
+    "--prefill-context-parallel-size": f"{BY_SHAPE}.prefillContextParallel",
+    "--data-parallel-size-local": BY_SHAPE,
+    "--data-parallel-start-rank": BY_SHAPE,
+    "--data-parallel-rank": BY_SHAPE,
+    "--data-parallel-address": BY_WEFT,
+    "--data-parallel-rpc-port": BY_WEFT,
+    "--data-parallel-backend": BY_WEFT,
+    "--data-parallel-hybrid-lb": BY_BALANCING,
+    "--data-parallel-external-lb": BY_BALANCING,
+    "--data-parallel-multi-port-external-lb": BY_BALANCING,
+    "--data-parallel-supervisor-port": BY_WEFT,
+    "--nnodes": BY_WEFT,
+    "--node-rank": BY_WEFT,
+    "--master-addr": BY_WEFT,
+    "--master-port": BY_WEFT,
+    "--headless": BY_WEFT,
+    "--distributed-executor-backend": "use spec.engine.distributed",
+    "--device-ids": BY_WEFT,
+    "--host": "it listens on every IPv4 address; allowed: --host ::, with which it listens on IPv6 too",
+    "--port": BY_WEFT,
+    "--uds": BY_WEFT,
+    "--grpc": BY_WEFT,
+    "--ssl-keyfile": "probes and metrics speak plain HTTP inside the cluster",
+    "--ssl-certfile": "probes and metrics speak plain HTTP inside the cluster",
+    "--config": "list its arguments in spec.engine.args, where they can be checked",
+    "--shutdown-timeout": "use spec.rollout.drainTimeout",
+    "--disable-log-stats": "scaling and readiness of the SLO need the engine's metrics",
+    "--model": "use spec.model.id or spec.model.source",
+    "--revision": "use spec.model.source.huggingFace.revision",
+    "--served-model-name": "use spec.model.servedNames",
+    "--max-model-len": "use spec.model.maxModelLen",
+    "--dtype": "use spec.model.precision",
+    "--quantization": "use spec.model.precision",
+    "--enable-lora": "use spec.model.adapters",
+    "--lora-modules": "use spec.model.adapters",
+    "--kv-cache-dtype": "use spec.kvCache.precision",
+    "--kv-offloading-size": "use spec.kvCache.offload",
+    "--kv-offloading-backend": "use spec.kvCache.offload",
+    "--kv-transfer-config": "use spec.kvTransfer",
+    "--speculative-config": "use spec.engine.speculative",
+    "--api-key": "use spec.router.apiKeySecretRef",
+}
+_SHORT = {
+    "-tp": "--tensor-parallel-size",
+    "-pp": "--pipeline-parallel-size",
+    "-dp": "--data-parallel-size",
+    "-ep": "--enable-expert-parallel",
+    "-dcp": "--decode-context-parallel-size",
+    "-pcp": "--prefill-context-parallel-size",
+    "-dpl": "--data-parallel-size-local",
+    "-dpr": "--data-parallel-start-rank",
+    "-dpn": "--data-parallel-rank",
+    "-dpa": "--data-parallel-address",
+    "-dpp": "--data-parallel-rpc-port",
+    "-dpb": "--data-parallel-backend",
+    "-dph": "--data-parallel-hybrid-lb",
+    "-dpe": "--data-parallel-external-lb",
+    "-dpm": "--data-parallel-multi-port-external-lb",
+    "-n": "--nnodes",
+    "-r": "--node-rank",
+    "-q": "--quantization",
+    "-sc": "--speculative-config",
+}
+
+OWNED_ENV = frozenset(
+    {
+        "VLLM_HOST_IP",
+        "VLLM_PORT",
+        "VLLM_NIXL_SIDE_CHANNEL_HOST",
+        "VLLM_NIXL_SIDE_CHANNEL_PORT",
+        "VLLM_MOONCAKE_BOOTSTRAP_PORT",
+        "VLLM_ENGINE_READY_TIMEOUT_S",
+        "VLLM_API_KEY",
+        "CUDA_VISIBLE_DEVICES",
+        "NVIDIA_VISIBLE_DEVICES",
+    }
+)
+
+
+_FLAGS = OwnedFlags(_OWNED, _SHORT)
+
+
+def vllm_argument_conflict(args: tuple[str, ...], shape: Shape) -> Explanation | None:
+    """Why the first argument that sets what Weft decides is refused, however it is spelled; None if there is none."""
+    return _FLAGS.conflict(_but_every_address(args), shape)
+
+
+def _but_every_address(args: tuple[str, ...]) -> tuple[str, ...]:
+    """The arguments without `--host ::`, which pods need that have IPv6 alone: no other address is reachable."""
+    told = [index for index, pair in enumerate(pairwise(args)) if pair == ("--host", "::")]
+    left_out = {*told, *(index + 1 for index in told)}
+    return tuple(each for index, each in enumerate(args) if index not in left_out and each != "--host=::")
+
+
+def vllm_env_conflict(names: tuple[str, ...]) -> Explanation | None:
+    """Why the first variable that Weft sets itself is refused; None if there is none."""
+    return env_conflict(names, OWNED_ENV)
+
+
+def vllm_prefix_conflict(spec: PoolSpec) -> Explanation | None:
+    """Why the prefix cache may not be off, as the plan assumes hits, or None. A decode half computes no prompts."""
+    percent = round(100 * spec.workload.prefix_hit)
+    off = given(spec.engine.args, "--enable-prefix-caching") == "false"
+    if not off or not percent or spec.role is Role.Decode:
+        return None
+    message = (
+        f"engine.args may not contain --no-enable-prefix-caching while spec.workload.prefixHitPercent is {percent}: "
+        "the plan counts on prompts in the cache; set that to 0, or remove the argument"
+    )
+    return Explanation(Reason.ArgumentConflict, message)
+
+
+def vllm_batch_conflict(spec: PoolSpec) -> Explanation | None:
+    """Why the user's limits on a step contradict each other; None if they do not."""
+    message = batch_conflict(spec.engine.args)
+    return Explanation(Reason.ArgumentConflict, message) if message else None

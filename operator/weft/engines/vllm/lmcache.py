@@ -1,0 +1,84 @@
+"""LMCache inside vLLM's processes: KV of an Aggregated pool in host memory, and on disks behind it.
+
+Read from packages: up to vLLM 0.22.1 `--kv-offloading-backend lmcache` means LMCache inside each rank. From 0.23.0 on
+it means a server beside the engine, which Weft does not start, so the connector is named instead (seen up to 0.33.0).
+In LMCache 0.3.9 to 0.5.6 each rank has a disk limit of its own, and deletes the least recently used before it writes
+more; before 0.5.5 a chunk that is written twice is counted twice, until nothing new is kept.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from weft.domain.errors import Invalid
+from weft.domain.reasons import Reason
+from weft.domain.units import GIB
+from weft.engines.kv.disks import FILLED, disk_bytes, refuse_beside_disks
+from weft.engines.kv.host_memory import offloaded_bytes
+from weft.engines.terms.launch import DISK_PATH, EnvValue
+from weft.engines.terms.versions import parse_version
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from weft.domain.spec import PoolSpec
+    from weft.engines.terms.launch import LaunchRequest
+    from weft.engines.terms.versions import Version
+
+MEANS_A_SERVER: Version = (0, 23, 0)  # vLLM pull request 42865
+SEED = "PYTHONHASHSEED"  # hash seed; without it the processes of one rank have different ones
+_DISK_VARIABLES = ("LMCACHE_LOCAL_DISK", "LMCACHE_MAX_LOCAL_DISK_SIZE")
+
+
+def keeps_by_lmcache(spec: PoolSpec) -> bool:
+    """Whether KV is offloaded with LMCache."""
+    return bool(json.loads(spec.kv.offload_json or "{}").get("backend") == "LMCache")
+
+
+def names_lmcache(request: LaunchRequest) -> bool:
+    """Whether LMCache's connector has to be named, as the offloading flags mean something else in this version."""
+    if request.spec.role.is_half or not keeps_by_lmcache(request.spec):
+        return False
+    return means_a_server(request.plan.engine.version)
+
+
+def means_a_server(version: str) -> bool:
+    """Whether this vLLM's offloading flags require an LMCache server beside it: without one they end the engine."""
+    return parse_version(version) >= MEANS_A_SERVER
+
+
+def lmcache(request: LaunchRequest) -> dict[str, Any]:
+    """LMCache's connector with the limits of each rank; sizes are GiB.
+
+    Scheduler and ranks are processes that look up KV by hash: Python's default hashes would differ between them.
+    """
+    spec, shape = request.spec, request.plan.shape
+    keeps: dict[str, Any] = {
+        "lmcache.local_cpu": True,
+        "lmcache.max_local_cpu_size": offloaded_bytes(spec) / shape.gpus / GIB,
+        "lmcache.pre_caching_hash_algorithm": "sha256_cbor",
+    }
+    on_disk = disk_bytes(spec, shape)
+    if on_disk:
+        refuse_beside_disks(spec, (), _DISK_VARIABLES)
+        keeps["lmcache.local_disk"] = f"{DISK_PATH}/"
+        keeps["lmcache.max_local_disk_size"] = on_disk * FILLED / shape.gpus_per_pod / GIB
+    return {"kv_connector": "LMCacheConnectorV1", "kv_role": "kv_both", "kv_connector_extra_config": keeps}
+
+
+def lmcache_variables(request: LaunchRequest) -> Iterator[EnvValue]:
+    """Variables that give all processes of a rank one hash seed, and turn off LMCache's usage reports."""
+    if names_lmcache(request):
+        yield EnvValue(SEED, "0")
+        yield EnvValue("LMCACHE_TRACK_USAGE", "false")
+
+
+def refuse_adapters_beside_lmcache(spec: PoolSpec) -> None:
+    """Raise `Invalid` for adapters beside LMCache: it looks up KV by tokens alone, so answers would be wrong."""
+    if spec.model.adapters and keeps_by_lmcache(spec):
+        raise Invalid(
+            Reason.FeatureUnsupported,
+            "kvCache.offload.backend LMCache beside model.adapters is not supported: it would give the KV of one "
+            "adapter to another; use Native",
+        )
