@@ -5,6 +5,9 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
+import pytest
+
+from tests.decide.test_splits import half, split_world
 from tests.decide.world import World, pool, pool_spec
 from tests.fabric.cluster import board
 from weft.control.fabric_gauges import MOST_DOMAINS
@@ -15,6 +18,7 @@ from weft.domain.reasons import Explanation, Reason
 from weft.domain.room import DomainRoom
 from weft.domain.shape import Calibration
 from weft.domain.status import Condition
+from weft.domain.workload import Role, Slo
 
 POOLS = 50
 ROUNDS = 20
@@ -125,3 +129,55 @@ def test_beyond_a_thousand_domains_only_zones_are_told() -> None:
     ] == _fabric_lines(telemetry, "free_gpus")
     telemetry.show(snapshot, replace(decisions, rooms=rooms[:MOST_DOMAINS]))
     assert MOST_DOMAINS == len(_fabric_lines(telemetry, "free_gpus"))
+
+
+def _lines(telemetry: Telemetry, metric: str) -> list[str]:
+    return [line for line in telemetry.text().decode().splitlines() if line.startswith(f"{metric}{{")]
+
+
+def test_what_a_pool_should_reach_and_why_it_has_so_many_replicas_stands_beside_what_was_measured() -> None:
+    """Alerts and panels need the target, the GPUs and the reason of each pool, not only of all pools together."""
+    spec = replace(pool_spec(4), slo=Slo(ttft=((95, 0.8),), tpot=((50, 0.02), (95, 0.04))))
+    world = World.of([board("b-0")], pool("chat", spec), pool("odd", None))
+    decisions, telemetry = world.decide(), Telemetry()
+    telemetry.show(world.snapshot(), decisions)
+    chat = 'namespace="team",'
+    assert [
+        f'weft_pool_slo_seconds{{kind="ttft",{chat}percentile="95",pool="chat"}} 0.8',
+        f'weft_pool_slo_seconds{{kind="tpot",{chat}percentile="50",pool="chat"}} 0.02',
+        f'weft_pool_slo_seconds{{kind="tpot",{chat}percentile="95",pool="chat"}} 0.04',
+    ] == _lines(telemetry, "weft_pool_slo_seconds")
+    assert f'weft_pool_gpus{{{chat}pool="chat"}} 4.0' in _lines(telemetry, "weft_pool_gpus")
+    reasons = _lines(telemetry, "weft_pool_scale_reason")
+    assert f'weft_pool_scale_reason{{{chat}pool="chat",reason="OwnedExternally"}} 1.0' in reasons
+    assert ['weft_fabric_gpus{accelerator="H200"} 8.0'] == _fabric_lines(telemetry, "gpus")
+
+
+def test_a_split_shows_conditions_of_its_own() -> None:
+    """Both halves may serve while the split does not: its front is missing, or they are of two generations."""
+    world = split_world(half(Role.Prefill), half(Role.Decode))
+    ready = Condition("Ready", "False", Explanation(Reason.FrontNotAuthorized, "no account"))
+    decisions, telemetry = world.decide(), Telemetry()
+    world.splits["pd"] = replace(world.splits["pd"], conditions=(ready,))
+    telemetry.show(world.snapshot(), decisions)
+    shown, split = _lines(telemetry, "weft_split_condition"), 'namespace="team",reason='
+    assert f'weft_split_condition{{condition="Ready",{split}"FrontNotAuthorized",split="pd"}} 0.0' in shown
+    assert f'weft_split_condition{{condition="Planned",{split}"ShapeChosen",split="pd"}} 1.0' in shown
+    telemetry.show(replace(world.snapshot(), splits=()), replace(decisions, splits=()))
+    assert [] == _lines(telemetry, "weft_split_condition")
+
+
+def test_what_looked_odd_on_nodes_is_counted_by_reason() -> None:
+    odd = [board(name, gpus=0) for name in ("b-0", "b-1")]
+    world, telemetry = World.of([*odd, board("b-2")], pool("chat", pool_spec(1))), Telemetry()
+    telemetry.show(world.snapshot(), world.decide())
+    assert ['weft_fabric_notes{reason="DevicePluginMissing"} 2.0'] == _fabric_lines(telemetry, "notes")
+    world.nodes[:] = [board("b-2")]
+    telemetry.show(world.snapshot(), world.decide())
+    assert [] == _fabric_lines(telemetry, "notes")
+
+
+@pytest.mark.parametrize("loop", ["decide", "converge"])
+def test_mistakes_of_weft_are_counted_from_zero_on(loop: str) -> None:
+    """A series that begins with its first mistake has never increased, for Prometheus."""
+    assert f'weft_pass_failures_total{{loop="{loop}",reason="Bug"}} 0.0' in Telemetry().text().decode().splitlines()

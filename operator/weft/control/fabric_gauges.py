@@ -1,4 +1,4 @@
-"""Metrics of what is free in the fabric and how large the holes are.
+"""Metrics of what is in the fabric, what of it is free, how large the holes are, and what looked odd.
 
 One series for each NVLink domain while there are few; with many, the number of series would burden Prometheus.
 """
@@ -13,10 +13,11 @@ from prometheus_client import Gauge
 from weft.placement import by_accelerator
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from prometheus_client import CollectorRegistry
 
+    from weft.domain.reasons import Explanation
     from weft.domain.room import DomainRoom
 
 MOST_DOMAINS = 1000
@@ -27,6 +28,10 @@ class FabricGauges:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         """Start without values."""
+        self._total = Gauge("weft_fabric_gpus", "GPUs of all nodes", ("accelerator",), registry=registry)
+        self._notes = Gauge(
+            "weft_fabric_notes", "What looked odd while nodes were read", ("reason",), registry=registry
+        )
         self._free = Gauge(
             "weft_fabric_free_gpus",
             "GPUs that a new replica may have; of a whole zone (domain is empty) beyond 1,000 NVLink domains",
@@ -52,10 +57,12 @@ class FabricGauges:
             registry=registry,
         )
 
-    def show(self, rooms: Sequence[DomainRoom]) -> None:
-        """Replace all values; domains and accelerators that are gone disappear."""
-        for gauge in (self._free, self._slots, self._largest, self._fragmentation):
+    def show(self, rooms: Sequence[DomainRoom], notes: Iterable[Explanation]) -> None:
+        """Replace all values; domains, accelerators and notes that are gone disappear."""
+        for gauge in (self._total, self._notes, self._free, self._slots, self._largest, self._fragmentation):
             gauge.clear()
+        for reason, count in Counter(note.reason for note in notes).items():
+            self._notes.labels(reason.value).set(count)
         each = len(rooms) <= MOST_DOMAINS
         free: Counter[tuple[str, str, str]] = Counter()
         for room in rooms:
@@ -63,6 +70,7 @@ class FabricGauges:
         for labels, gpus in free.items():
             self._free.labels(*labels).set(gpus)
         for kind in by_accelerator(rooms):
+            self._total.labels(kind.accelerator).set(kind.total)
             self._largest.labels(kind.accelerator).set(kind.largest)
             for size, count in kind.slots:
                 self._slots.labels(kind.accelerator, str(size)).set(count)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from prometheus_client import Gauge
 
 from weft.domain.reasons import Reason
+from weft.domain.workload import Slo
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -42,6 +43,9 @@ class PoolGauges:
         self._recommended = self._of_pools("weft_pool_recommended_replicas", "Replicas that Weft would run")
         self._assigned = self._of_pools("weft_pool_assigned_replicas", "Replicas that have their nodes")
         self._ready = self._of_pools("weft_pool_ready_replicas", "Ready replicas")
+        self._scale = self._of_pools("weft_pool_scale_reason", "1 for why this many replicas should run", "reason")
+        self._gpus = self._of_pools("weft_pool_gpus", "GPUs of the assigned replicas")
+        self._target = self._of_pools("weft_pool_slo_seconds", "Latency targets", "kind", "percentile")
         self._capacity = self._of_pools("weft_pool_replica_capacity", "Predicted requests per second per replica")
         self._calibration = self._of_pools(
             "weft_calibration",
@@ -60,10 +64,14 @@ class PoolGauges:
         for gauge in self._per_pool:
             gauge.clear()
 
-    def show_progress(self, pool: PoolRecord) -> None:
-        """Show the conditions that converging owns."""
-        progress = (each for each in pool.conditions if each.kind in OF_CONVERGING)
-        self._show_conditions((pool.key.namespace, pool.key.name), progress)
+    def show_record(self, pool: PoolRecord) -> None:
+        """Show the conditions that converging owns, and the targets that the user set."""
+        place = pool.key.namespace, pool.key.name
+        self._show_conditions(place, (each for each in pool.conditions if each.kind in OF_CONVERGING))
+        slo = pool.spec.slo if pool.spec is not None else Slo()
+        for kind, targets in (("ttft", slo.ttft), ("tpot", slo.tpot)):
+            for percentile, seconds in targets:
+                self._target.labels(*place, kind, str(percentile)).set(seconds)
 
     def show(self, decision: PoolDecision, memory: ScaleMemory | None, crew: Iterable[PodRecord]) -> None:
         """Show the values of one pool; `crew` are all its existing pods."""
@@ -78,6 +86,9 @@ class PoolGauges:
         self._replicas.labels(*place).set(status.desired_replicas)
         self._recommended.labels(*place).set(decision.recommended)
         self._assigned.labels(*place).set(len(status.assignments))
+        self._gpus.labels(*place).set(sum(each.gpus_per_pod * each.pods for each in status.assignments))
+        if status.scale is not None:
+            self._scale.labels(*place, status.scale.reason.value).set(1)
         if status.plan is not None:
             self._capacity.labels(*place).set(status.plan.prediction.capacity)
         if (request := decision.request) is not None:

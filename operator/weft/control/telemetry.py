@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
     from weft.domain.cluster import PodRecord
     from weft.domain.decision import Decisions, PoolDecision, SplitDecision
-    from weft.domain.snapshot import PoolRecord, ResourceKey, Snapshot
+    from weft.domain.snapshot import PoolRecord, ResourceKey, Snapshot, SplitRecord
     from weft.observe.history import Origin
 
-Shown = TypeVar("Shown", bound="PoolRecord | PoolDecision | SplitDecision")
+Shown = TypeVar("Shown", bound="PoolRecord | SplitRecord | PoolDecision | SplitDecision")
 
 DECISION_BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 
@@ -49,6 +49,8 @@ class Telemetry:
         self.failures = Counter(
             "weft_pass_failures", "Passes that ended in an error, by reason", ["loop", "reason"], registry=self.registry
         )
+        for loop in ("decide", "converge"):
+            self.failures.labels(loop, "Bug")  # from zero on: a series that begins at one has not increased
         self.snapshot_age = self._gauge("weft_snapshot_age_seconds", "Age of the oldest cache", ())
         self._engines_read = self._gauge(
             "weft_engines_read", "Engines whose metrics are known, by who told them", ("origin",)
@@ -79,11 +81,12 @@ class Telemetry:
             self._traffic.clear()
             self._splits.clear()
             crews, roles = crews_of(snapshot.pods), roles_of(snapshot.pools)
-            _show_each(snapshot.pools, self._pools.show_progress, failed)
+            _show_each(snapshot.pools, self._pools.show_record, failed)
+            _show_each(snapshot.splits, self._splits.show_progress, failed)
             _show_each(decisions.splits, self._splits.show, failed)
             show = partial(self._show_pool, snapshot=snapshot, decisions=decisions, crews=crews, roles=roles)
             _show_each(decisions.pools, show, failed)
-            self._fabric.show(decisions.rooms)
+            self._fabric.show(decisions.rooms, decisions.notes)
         return failed
 
     def text(self) -> bytes:

@@ -80,6 +80,7 @@ def _decide_once(snapshot: Snapshot, catalog: Catalog) -> Decisions:
         memory,
         _wake(outcomes, memory, snapshot.now),
         rooms_of(state.free),
+        fabric.notes,
     )
 
 

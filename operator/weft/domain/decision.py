@@ -88,7 +88,7 @@ class Decisions:
     """The decisions of one pass. `memory` goes into the next snapshot.
 
     `wake_after_seconds` is how soon time alone may change an answer, None where it does not. `rooms` is what stays free
-    in every NVLink domain.
+    in every NVLink domain, `notes` what looked odd while the nodes were read.
     """
 
     pools: tuple[PoolDecision, ...]
@@ -96,3 +96,4 @@ class Decisions:
     memory: dict[str, ScaleMemory] = field(default_factory=dict)
     wake_after_seconds: float | None = None
     rooms: tuple[DomainRoom, ...] = ()
+    notes: tuple[Explanation, ...] = ()
