@@ -121,6 +121,8 @@ def test_the_front_is_authorized_in_the_namespaces_that_are_listed(tools: Tools)
         "networkPolicy.apiServerPorts={0}",
         "networkPolicy.dnsPorts={}",
         "runAsUser=0",
+        "podMonitor.interval=0s",
+        "prometheusRule.interval=30s",
     ],
 )
 @pytest.mark.timeout(300)
