@@ -53,8 +53,12 @@ def keyed(text: str) -> Objects:
     return {(one["kind"], one["metadata"].get("namespace", ""), one["metadata"]["name"]): one for one in documents}
 
 
-@pytest.fixture(scope="session")
-def tools() -> Tools:
+@pytest.fixture(scope="session", name="tools")
+def _tools() -> Tools:
+    return find_tools()
+
+
+def find_tools() -> Tools:
     """Built once into the cache like every other binary."""
     try:
         found = build.ensure(["helm", "kubectl"])

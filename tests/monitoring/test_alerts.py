@@ -58,6 +58,12 @@ def test_an_alert_is_about_what_the_operator_exports_and_says_where_to_read_on(a
     assert anchor in anchors(REPOSITORY / page)
 
 
+def test_the_page_lists_the_alerts_with_their_severity() -> None:
+    page = (REPOSITORY / "docs" / "operations.md").read_text()
+    listed = re.findall(r"^\| `(Weft\w+)` \| (\w+) \|", page, flags=re.MULTILINE)
+    assert sorted((alert["alert"], alert["labels"]["severity"]) for alert in ALERTS) == sorted(listed)
+
+
 @pytest.mark.parametrize(
     ("expression", "strange"),
     [

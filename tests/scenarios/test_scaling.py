@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 
 from e2e.cluster.presets import h200_boards, nvl72_rack
 from e2e.cluster.waiting import eventually
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.timeout(150)
 
+EXAMPLE = Path(__file__).parents[2] / "examples" / "autoscaling" / "hpa.yaml"
 PER_REPLICA = 10  # requests in flight that the HPA wants on one
 
 
@@ -56,7 +59,7 @@ def test_an_hpa_drives_an_external_pool(weft: InstalledWeft, operator: OperatorP
     )
     place.wait_ready("chat")
     with CustomMetrics(place, in_flight=3 * PER_REPLICA) as metrics, weft.cluster.api_client() as api:
-        install(api, [autoscaler("chat")], place.namespace)
+        install(api, [autoscaler()], place.namespace)
         eventually(lambda: place.is_ready("chat", 3), "the HPA made three of one", timeout_seconds=60)
         assert len(engines(place, "chat")) == 6
         leaders = {name for name in names(place) if name.endswith("-0")}
@@ -77,16 +80,12 @@ def names(place: Place) -> set[str]:
     return {pod["metadata"]["name"] for pod in engines(place, "chat")}
 
 
-def autoscaler(pool: str) -> dict[str, Any]:
-    wanted = {"type": "AverageValue", "averageValue": str(PER_REPLICA)}
-    return {
-        "apiVersion": "autoscaling/v2",
-        "kind": "HorizontalPodAutoscaler",
-        "metadata": {"name": pool},
-        "spec": {
-            "scaleTargetRef": {"apiVersion": "weft.dev/v1alpha1", "kind": "InferencePool", "name": pool},
-            "minReplicas": 1,
-            "maxReplicas": 5,
-            "metrics": [{"type": "Pods", "pods": {"metric": {"name": METRIC}, "target": wanted}}],
-        },
-    }
+def autoscaler() -> dict[str, Any]:
+    """The HPA of the example, with bounds beyond the pool's, in a hurry, and for small numbers."""
+    _, body = yaml.safe_load_all(EXAMPLE.read_text())
+    (metric,) = body["spec"]["metrics"]
+    assert metric["pods"]["metric"]["name"] == METRIC
+    metric["pods"]["target"]["averageValue"] = str(PER_REPLICA)
+    del body["spec"]["behavior"]
+    body["spec"]["maxReplicas"] = 5
+    return dict(body)
