@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from tests.charts.conftest import find_tools
+from weft.domain.labels import API_VERSION
 from weft.domain.reasons import Reason
 
 if TYPE_CHECKING:
@@ -26,6 +27,9 @@ SCHEMAS: dict[str, Json] = {
     for path in sorted((REPOSITORY / "crds").glob("weft.dev_*.yaml"))
     for body in [yaml.safe_load(path.read_text(encoding="utf-8"))]
 }
+FIELDS_OF_STATUS = frozenset.intersection(
+    *(frozenset(schema["properties"]["status"]["properties"]) for schema in SCHEMAS.values())
+)
 CONDITIONS = {"Ready", "Stalled", "Reconciling"}
 OF_ARGO_CD = {"Healthy", "Progressing", "Degraded", "Suspended", "True"}
 
@@ -62,12 +66,28 @@ def test_the_health_check_of_argo_cd_is_for_both_kinds_and_uses_words_that_exist
     words = set(re.findall(r'"(\w+)"', script))
     assert words <= CONDITIONS | OF_ARGO_CD | {reason.value for reason in Reason}
     fields = set(re.findall(r"status\.(\w+)", script)) - {"status"}
-    assert fields <= SCHEMAS["PDSplit"]["properties"]["status"]["properties"].keys()
+    assert fields <= FIELDS_OF_STATUS
 
 
-def test_what_argo_cd_shall_not_compare_is_the_field_that_scale_writes() -> None:
-    (application,) = [yaml.safe_load(block)["spec"] for block in blocks() if "ignoreDifferences" in block]
-    (ignored,) = application["ignoreDifferences"]
+def test_the_health_check_of_flux_asks_for_what_the_status_has() -> None:
+    (kustomization,) = [yaml.safe_load(block)["spec"] for block in blocks() if "healthCheckExprs" in block]
+    (check,) = kustomization["healthCheckExprs"]
+    asked = " ".join(check[word] for word in ("inProgress", "failed", "current"))
+    assert {"Ready", "Stalled"} == set(re.findall(r"e\.type == '(\w+)'", asked))
+    assert set(re.findall(r"status\.(\w+)", asked)) - {"status"} <= FIELDS_OF_STATUS
+    assert check["apiVersion"] == API_VERSION
+    assert check["kind"] in SCHEMAS
+
+
+def test_what_gitops_shall_not_compare_is_the_field_that_scale_writes() -> None:
+    specs = [yaml.safe_load(block)["spec"] for block in blocks() if block.startswith("spec:")]
+    (application,) = [spec for spec in specs if "ignoreDifferences" in spec]
+    (kustomization,) = [spec for spec in specs if "ignore" in spec]
+    (ignored,), (rule,) = application["ignoreDifferences"], kustomization["ignore"]
+    assert rule == {
+        "paths": ignored["jsonPointers"],
+        "target": {"group": ignored["group"], "kind": ignored["kind"]},
+    }
     definition = yaml.safe_load((REPOSITORY / "crds" / "weft.dev_inferencepools.yaml").read_text(encoding="utf-8"))
     scale = definition["spec"]["versions"][0]["subresources"]["scale"]
     assert ignored == {
