@@ -138,7 +138,8 @@ def _lines(telemetry: Telemetry, metric: str) -> list[str]:
 def test_what_a_pool_should_reach_and_why_it_has_so_many_replicas_stands_beside_what_was_measured() -> None:
     """Alerts and panels need the target, the GPUs and the reason of each pool, not only of all pools together."""
     spec = replace(pool_spec(4), slo=Slo(ttft=((95, 0.8),), tpot=((50, 0.02), (95, 0.04))))
-    world = World.of([board("b-0")], pool("chat", spec), pool("odd", None))
+    prefill = replace(half(Role.Prefill), slo=Slo(tpot=((95, 0.04),)))  # which has no time per token
+    world = World.of([board("b-0")], pool("chat", spec), pool("odd", None), pool("prefill", prefill))
     decisions, telemetry = world.decide(), Telemetry()
     telemetry.show(world.snapshot(), decisions)
     chat = 'namespace="team",'

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import Gauge
 
+from weft.decide.measured.judged import targets_of
 from weft.domain.reasons import Reason
 from weft.domain.workload import Slo
 
@@ -65,10 +66,10 @@ class PoolGauges:
             gauge.clear()
 
     def show_record(self, pool: PoolRecord) -> None:
-        """Show the conditions that converging owns, and the targets that the user set."""
+        """Show the conditions that converging owns, and the targets that its replicas can miss."""
         place = pool.key.namespace, pool.key.name
         self._show_conditions(place, (each for each in pool.conditions if each.kind in OF_CONVERGING))
-        slo = pool.spec.slo if pool.spec is not None else Slo()
+        slo = targets_of(pool.spec.role, pool.spec.slo) if pool.spec is not None else Slo()
         for kind, targets in (("ttft", slo.ttft), ("tpot", slo.tpot)):
             for percentile, seconds in targets:
                 self._target.labels(*place, kind, str(percentile)).set(seconds)
