@@ -114,7 +114,7 @@ async def running(cluster: Cluster) -> AsyncIterator[ConvergeLoop]:
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-    assert cluster.telemetry.registry.get_sample_value("weft_pass_failures_total", BUGS) is None
+    assert 0.0 == cluster.telemetry.registry.get_sample_value("weft_pass_failures_total", BUGS)
 
 
 async def test_a_start_is_told_anew_when_a_minute_is_over() -> None:
