@@ -128,7 +128,8 @@ def _only_help(replica: Replica, pods: Sequence[PodRecord]) -> bool:
 def _stay_for_nobody(replica: Replica, now: float) -> Iterator[PodRecord]:
     """Pods that somebody else deleted, and that outlast by far the first pod, which they helped and which has ended.
 
-    Their pre-stop hooks sleep for the whole drain, and to delete them once more shortens that. Nothing less than
+    Their pre-stop hooks sleep for the whole drain, and to delete them once more shortens that in the API. Kubelets do
+    not heed it (up to 1.36, kubernetes/kubernetes#83916), so that nothing else may rely on it. Nothing less than
     `SHORTENED_SECONDS` is shortened, so that clocks that differ do not have it done in each pass.
     """
     first_ended = replica.leader is None or replica.leader.ended
