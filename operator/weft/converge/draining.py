@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 FRESH_SECONDS = 45.0  # older reports say nothing of now: three scrape intervals of a usual Prometheus
 LEAST_GRACE_SECONDS = 1  # 0 would remove the pod object before its kubelet has ended it
-SHORTENED_SECONDS = 30.0  # a pod that stays for nobody for less than this goes by itself
 IDLE_GRACE_SECONDS = 10  # for an engine that has nothing left to do, however long its pod would wait for one that has
 
 
@@ -80,8 +79,6 @@ def retire(replica: Replica, fabric: Fabric, way: WayToLeave) -> Iterator[Action
             next_ones = _next_to_go(replica, fabric, way.heard.now)
             grace_seconds = _grace_seconds(replica, fabric, way, only_help=_only_help(replica, next_ones))
             yield from (DeletePod(pod.namespace, pod.name, pod.uid, grace_seconds) for pod in next_ones)
-            for pod in _stay_for_nobody(replica, way.heard.now):
-                yield DeletePod(pod.namespace, pod.name, pod.uid, IDLE_GRACE_SECONDS)
     elif replica.broken:
         yield from _unroute(replica, way)
 
@@ -123,19 +120,6 @@ def _node_left_seconds(replica: Replica, fabric: Fabric, way: WayToLeave) -> flo
 def _only_help(replica: Replica, pods: Sequence[PodRecord]) -> bool:
     """Whether none of these pods still answers requests, so that nothing is left to do: not even for the first one."""
     return replica.released and not any(pod.api_servers for pod in pods if not pod.ended)
-
-
-def _stay_for_nobody(replica: Replica, now: float) -> Iterator[PodRecord]:
-    """Pods that somebody else deleted, and that outlast by far the first pod, which they helped and which has ended.
-
-    Their pre-stop hooks sleep for the whole drain, and to delete them once more shortens that in the API. Kubelets do
-    not heed it (up to 1.36, kubernetes/kubernetes#83916), so that nothing else may rely on it. Nothing less than
-    `SHORTENED_SECONDS` is shortened, so that clocks that differ do not have it done in each pass.
-    """
-    first_ended = replica.leader is None or replica.leader.ended
-    if first_ended and _only_help(replica, replica.pods):
-        leaving = (pod for pod in replica.pods if pod.terminating and not pod.ended)
-        yield from (pod for pod in leaving if pod.gone_by is not None and pod.gone_by - now > SHORTENED_SECONDS)
 
 
 def _grace_seconds(replica: Replica, fabric: Fabric, way: WayToLeave, *, only_help: bool) -> int | None:
