@@ -43,6 +43,15 @@ def test_pools_with_about_the_same_traffic_have_the_same_workload_in_force() -> 
     assert len(set(others)) == 1
 
 
+def test_a_mean_that_comes_back_has_the_percentile_that_it_had() -> None:
+    """To the last bit, whatever came between: pools of one kind share predictions, and ask again for their own."""
+    in_force, known = DECLARED, dict[float, set[Workload]]()
+    for mean in (1300, 1700, 1150, 2600, 900, 700) * 3:
+        in_force = live_workload(DECLARED, traffic(mean, 200), in_force)
+        known.setdefault(in_force.input_tokens, set()).add(in_force)
+    assert all(len(each) == 1 for each in known.values())
+
+
 def test_small_differences_change_nothing() -> None:
     assert live_workload(DECLARED, traffic(1150, 180), None) == DECLARED
 

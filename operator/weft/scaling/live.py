@@ -83,8 +83,12 @@ def _with_means(base: Workload, observation: PoolObservation, lately: tuple[Leng
 
 
 def _kept(mean: float, p95: float, now: float) -> float:
-    """A 95th percentile scaled from the previous mean to the present one."""
-    scaled = p95 * (now / mean) if mean > 0 else p95
+    """A 95th percentile scaled from the previous mean to the present one.
+
+    Their ratio is kept to nine digits: a mean that comes back has the very percentile that it had, not one a rounding
+    error away, and its capacity is remembered.
+    """
+    scaled = now * float(f"{p95 / mean:.9g}") if mean > 0 else p95
     return max(now, scaled) if p95 >= mean else scaled
 
 
