@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import functools
 import math
+from bisect import bisect_left, bisect_right
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from typing import NamedTuple
 
 _SIDE = 16  # bounds on either side of an error of zero
 _NARROWEST, _FARTHEST = 0.01, 2.0  # logarithms of a ratio
@@ -33,6 +31,7 @@ def _bounds() -> tuple[float, ...]:
 
 
 BOUNDS = _bounds()
+_MIDDLES = (BOUNDS[0], *((lower + upper) / 2.0 for lower, upper in pairwise(BOUNDS)), BOUNDS[-1])
 
 
 def _assumed() -> tuple[float, ...]:
@@ -54,13 +53,21 @@ def faded(errors: tuple[float, ...], part: float) -> tuple[float, ...]:
     return tuple([weight * part for weight in errors])
 
 
+class _Cumulated(NamedTuple):
+    """Weights of errors added up by size, and all of them together (exactly rounded)."""
+
+    up_to: tuple[float, ...]
+    total: float
+
+
 @functools.lru_cache(maxsize=REMEMBERED)
 def quantile(errors: tuple[float, ...], part: float) -> float:
     """The quantile `part` of all errors; linear between the bounds, and never beyond the last one.
 
     A quantile that hardly any error exceeded is unknown: the nearest known one stands for it.
     """
-    return _up_to(errors, min(part * math.fsum(errors), _known(errors)))
+    weights = _cumulated(errors)
+    return _at(weights.up_to, min(part * weights.total, _known(weights.total)))
 
 
 @functools.lru_cache(maxsize=REMEMBERED)
@@ -69,27 +76,36 @@ def quantile_of_requests(errors: tuple[float, ...], part: float, scale: float) -
 
     More requests come in bins whose forecast was too low: a tenth of the time may hold a third of all requests.
     """
-    of_requests = [weight * times for weight, times in zip(errors, _requests_of_bins(scale), strict=True)]
-    return min(_up_to(of_requests, part * math.fsum(of_requests)), _up_to(errors, _known(errors)))
+    of_requests, most = _of_requests(errors, scale)
+    return min(_at(of_requests.up_to, part * of_requests.total), most)
 
 
 @functools.lru_cache(maxsize=REMEMBERED)
-def _requests_of_bins(scale: float) -> tuple[float, ...]:
-    """Requests relative to the forecast, for each bin of errors."""
-    middles = [BOUNDS[0], *((lower + upper) / 2.0 for lower, upper in pairwise(BOUNDS)), BOUNDS[-1]]
-    return tuple([min(_MOST_OF_A_BIN, math.exp(scale * max(0.0, middle))) for middle in middles])
+def _of_requests(errors: tuple[float, ...], scale: float) -> tuple[_Cumulated, float]:
+    """The weights over requests, and the largest error that is known; a margin asks for several of their quantiles."""
+    weights, by_error = _cumulated(errors), [weight * times for weight, times in zip(errors, _times(scale), strict=True)]
+    return _cumulated(tuple(by_error)), _at(weights.up_to, _known(weights.total))
 
 
-def _known(errors: tuple[float, ...]) -> float:
+def _times(scale: float) -> list[float]:
+    """Requests relative to the forecast, for each bin of errors; none are more below the middle."""
+    return [min(_MOST_OF_A_BIN, math.exp(scale * middle)) if middle > 0.0 else 1.0 for middle in _MIDDLES]
+
+
+def _known(total: float) -> float:
     """The cumulative weight up to which quantiles are known, as enough errors lie beyond."""
-    total = math.fsum(errors)
     return max(total / 2.0, total - _LEAST_BEYOND)
 
 
-def _up_to(weights: Sequence[float], wanted: float) -> float:
+def _cumulated(weights: tuple[float, ...]) -> _Cumulated:
+    return _Cumulated(tuple(accumulate(weights)), math.fsum(weights))
+
+
+def _at(up_to: tuple[float, ...], wanted: float) -> float:
     """The error at which the cumulative weight reaches `wanted`."""
-    for place, (below, upto) in enumerate(pairwise((0.0, *accumulate(weights)))):
-        if upto >= wanted and upto > below:
-            lower, upper = BOUNDS[max(0, place - 1)], BOUNDS[min(place, len(BOUNDS) - 1)]
-            return lower + (upper - lower) * (wanted - below) / (upto - below)
-    return BOUNDS[-1]
+    place = bisect_left(up_to, wanted) if wanted > 0.0 else bisect_right(up_to, 0.0)
+    if place == len(up_to):
+        return BOUNDS[-1]
+    below = up_to[place - 1] if place else 0.0
+    lower, upper = BOUNDS[max(0, place - 1)], BOUNDS[min(place, len(BOUNDS) - 1)]
+    return lower + (upper - lower) * (wanted - below) / (up_to[place] - below)
