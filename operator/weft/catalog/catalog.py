@@ -184,8 +184,7 @@ class Catalog:
 
         The release is a version or the month of a measurement; None: the default version.
         """
-        combination = _combination(shape, accelerator)
-        return self.uncertainty.spread(architecture, combination, release or self.engine(shape.engine).version)
+        return _spread(self, architecture, _combination(shape, accelerator), release or self.engine(shape.engine).version)
 
     def offline_spread(
         self, architecture: Architecture, shape: Shape, accelerator: Accelerator, release: str | None = None
@@ -210,6 +209,12 @@ def _efficiency(
     catalog: Catalog, generation: str, engine: EngineName, precision: Precision, release: str | None
 ) -> Efficiency:
     return catalog.performance[engine].efficiency(catalog.coefficients, generation, engine, precision, release)
+
+
+@functools.lru_cache(maxsize=1024)
+def _spread(catalog: Catalog, architecture: Architecture, combination: tuple[str, ...], release: str) -> Spread:
+    """Cached, as every prediction of a capacity asks for it and there are few combinations."""
+    return catalog.uncertainty.spread(architecture, combination, release)
 
 
 @functools.lru_cache(maxsize=256)
