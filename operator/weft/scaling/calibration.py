@@ -18,6 +18,7 @@ from statistics import fmean, median
 from typing import TYPE_CHECKING, NamedTuple
 
 from weft.domain.calibration import MOST_FACTOR, factors_for
+from weft.domain.changed import changed
 from weft.domain.made_often import made_often
 from weft.domain.pool_memory import CalibrationMemory
 from weft.domain.shape import Calibration
@@ -149,7 +150,7 @@ def watched(
     same = settled(memory, look)
     if memory.quiet_since is None or len(same) * 2 < len(look.ready):
         quiet = is_quiet(of(look.ready, look))
-        return replace(memory, pods=look.ready, quiet_since=look.now) if quiet else interrupted(memory)
+        return changed(memory, pods=look.ready, quiet_since=look.now) if quiet else interrupted(memory)
     return memory if is_quiet(of(same, look)) else interrupted(memory)
 
 
@@ -169,14 +170,14 @@ def of(pods: tuple[str, ...], look: CalibrationInput) -> CalibrationInput:
         return look
     chosen = frozenset(pods)
     if seen is None or (seen.expected == len(pods) and chosen.issuperset(told)):
-        return look if pods == look.ready else replace(look, ready=pods)
+        return look if pods == look.ready else changed(look, ready=pods)
     known = tuple([each for each in seen.pods if each.pod in chosen])
-    return replace(look, ready=pods, observation=of_pods(seen, known, len(pods)))
+    return changed(look, ready=pods, observation=of_pods(seen, known, len(pods)))
 
 
 def interrupted(memory: CalibrationMemory) -> CalibrationMemory:
     """The memory without its quiet window: the next measurement needs a whole window from now on."""
-    return memory if memory.quiet_since is None else replace(memory, pods=(), quiet_since=None)
+    return memory if memory.quiet_since is None else changed(memory, pods=(), quiet_since=None)
 
 
 def is_due(memory: CalibrationMemory, look: CalibrationInput) -> bool:

@@ -113,9 +113,8 @@ def _learnt(
         startup = min(startup, MOST_STARTUP_SECONDS)
         known = state.startup_seconds
         startup = startup if known is None else known + _STARTUP_GAIN * (startup - known)
-    else:
-        startup = state.startup_seconds
-    return _foretold(changed(state, startup_seconds=startup), quarter, days)
+        state = changed(state, startup_seconds=startup)
+    return _foretold(state, quarter, days)
 
 
 def _continued(state: ForecastState, found: float, requests: float) -> ForecastState:

@@ -92,7 +92,8 @@ def what_is_missing(observation: PoolObservation | None) -> str | None:
 
 def _tells_its_load(pod: PodObservation) -> bool:
     """Whether a pod reports its load; one that does not would count as idle in the sums."""
-    return is_sane(pod.waiting) and is_sane(pod.running)
+    waiting, running = pod.waiting, pod.running  # as `is_sane`, which would be called for every pod of a fleet
+    return waiting is not None and running is not None and 0 <= waiting < math.inf and 0 <= running < math.inf
 
 
 def _is_fresh(observation: PoolObservation) -> bool:

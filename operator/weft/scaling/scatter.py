@@ -44,7 +44,7 @@ ASSUMED = _assumed()
 
 def with_error(errors: tuple[float, ...], error: float, weight: float) -> tuple[float, ...]:
     """The weights with one more error."""
-    place = next((place for place, bound in enumerate(BOUNDS) if error < bound), len(BOUNDS))
+    place = bisect_right(BOUNDS, error)
     return (*errors[:place], errors[place] + weight, *errors[place + 1 :])
 
 

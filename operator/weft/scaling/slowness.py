@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from weft.domain.changed import changed
 from weft.domain.reasons import Reason
 from weft.domain.workload import Role
 from weft.scaling.reading import is_sane, what_is_missing
@@ -49,7 +49,7 @@ def without_outliers(observation: PoolObservation | None, outliers: Outliers | N
 
 def of_pods(observation: PoolObservation, pods: tuple[PodObservation, ...], expected: int) -> PoolObservation:
     """The observation restricted to some pods, `expected` of which should exist; histograms stay those of all."""
-    return replace(
+    return changed(
         observation,
         expected=expected,
         answered=len(pods),
@@ -142,7 +142,7 @@ def _is_as_fast(pod: PodObservation, figures: Iterable[tuple[_Figure, Sequence[f
 
 
 def _ordered(pods: Iterable[PodObservation], figure: _Figure) -> list[float]:
-    return sorted([value for value in map(figure, pods) if is_sane(value)])
+    return sorted([value for value in map(figure, pods) if value is not None and 0 <= value < math.inf])
 
 
 def _times(value: float, ordered: Sequence[float]) -> float:

@@ -38,16 +38,18 @@ class Facts:
 
         Raises `Invalid` (SpecInvalid) for a name that the catalog lacks, `Blocked` (NoAccelerator) for nothing.
         """
-        self._refuse_unknown(placement)
-        if not self.supplied(placement):
+        self.refuse_unknown(placement)
+        found = self.supplied(placement)
+        if not found:
             why = no_supplier(self.fabric, placement)
             raise Blocked(why.reason, why.message)
-        return self.supplies[placement]
+        return found
 
-    def supplied(self, placement: PlacementSpec) -> bool:
-        """Whether a pool with this placement could use anything, free or not."""
-        if placement not in self.supplies:
-            self.supplies[placement] = tuple(
+    def supplied(self, placement: PlacementSpec) -> tuple[Supply, ...]:
+        """What a pool with this placement could use, free or not; the names in it may be unknown."""
+        found = self.supplies.get(placement)
+        if found is None:
+            found = self.supplies[placement] = tuple(
                 Supply(
                     each.accelerator,
                     each.memory_bytes,
@@ -59,9 +61,10 @@ class Facts:
                 for each in suppliers(self.fabric, placement)
                 for node, domain in ((each.gpus_per_node, each.largest_domain_gpus), *each.smaller)
             )
-        return bool(self.supplies[placement])
+        return found
 
-    def _refuse_unknown(self, placement: PlacementSpec) -> None:
+    def refuse_unknown(self, placement: PlacementSpec) -> None:
+        """Raise `Invalid` (SpecInvalid) for an accelerator that the catalog lacks."""
         for name in placement.accelerators:
             try:
                 self.catalog.accelerator(name)

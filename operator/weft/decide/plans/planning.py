@@ -120,9 +120,11 @@ def _whoever_scales(spec: PoolSpec) -> PoolSpec:
 
 def _chosen_for(pool_uid: str, asked: PlanInputs, facts: Facts) -> ChosenPlan:
     """What a pool shall run: what was chosen last time, as long as nothing that it depends on has changed."""
-    if not facts.supplied(asked.spec.placement):
+    supplies = facts.supplied(asked.spec.placement)
+    if not supplies:
         return _chosen(asked, facts)  # which says why
-    question = asked, facts.supplies_for(asked.spec.placement), facts.catalog
+    facts.refuse_unknown(asked.spec.placement)
+    question = asked, supplies, facts.catalog
     return _LAST_CHOICE.ask(pool_uid, question, lambda _: _chosen(asked, facts))
 
 

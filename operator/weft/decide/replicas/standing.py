@@ -44,25 +44,43 @@ class Standing:
 
 
 _LAST: LastAnswers[_Question, Standing] = LastAnswers(REMEMBERED)
+_NOBODY = Standing(
+    (),
+    (),
+    frozenset(),
+    sound=True,
+    ready=True,
+    depends=False,
+    strays=0,
+    ids=(),
+    revisions=frozenset(),
+    widths=frozenset(),
+    nodes=frozenset(),
+)
 
 
 def standing_of(pool_uid: str, assignments: tuple[Assignment, ...], pods: tuple[PodRecord, ...]) -> Standing:
     """The standing of one pool."""
-    return _LAST.ask(pool_uid, (assignments, pods), _standing)
+    before = _LAST.last(pool_uid)
+    return _LAST.ask(pool_uid, (assignments, pods), lambda question: _standing(question, before or _NOBODY))
 
 
-def _standing(question: _Question) -> Standing:
+def _standing(question: _Question, before: Standing) -> Standing:
+    """How replicas stand; those that are as they were `before`, as most are when some came or left, stand as then."""
     assignments, pods = question
     by_replica = _by_replica(pods)
     ordered = sorted(assignments, key=attrgetter("replica"))
     replicas = tuple(_replica(each, by_replica.get(each.replica, ())) for each in ordered)
-    firm = frozenset(each.assignment.replica for each in replicas if _is_sound(each))
+    known = {each.assignment.replica: each for each in before.replicas}
+    same = {number for each in replicas if known.get(number := each.assignment.replica) == each}
+    firm = same & before.firm | {each.assignment.replica for each in _others(replicas, same) if _is_sound(each)}
+    unready = (each for each in (_others(replicas, same) if before.ready else replicas) if not each.ready)
     return Standing(
         replicas,
         tuple(pod for together in by_replica.values() for pod in together),
-        firm=firm,
+        firm=frozenset(firm),
         sound=len(firm) == len(replicas),
-        ready=all(each.ready for each in replicas),
+        ready=next(unready, None) is None,
         depends=any(_depends(each) for each in assignments),
         strays=len(pods) - sum(len(each.pods) for each in replicas),
         ids=tuple(each.assignment.replica for each in replicas),
@@ -70,6 +88,10 @@ def _standing(question: _Question) -> Standing:
         widths=frozenset((each.revision, each.pods) for each in assignments),
         nodes=frozenset(name for each in replicas for name in each.nodes),
     )
+
+
+def _others(replicas: tuple[AssignedReplica, ...], known: set[int]) -> list[AssignedReplica]:
+    return [each for each in replicas if each.assignment.replica not in known]
 
 
 def _by_replica(pods: tuple[PodRecord, ...]) -> dict[int, tuple[PodRecord, ...]]:

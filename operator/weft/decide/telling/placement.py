@@ -140,11 +140,13 @@ def _with_who_is_waited_for(explanation: Explanation, course: Course, fabric: Fa
 
     Last come replicas that serve though their node is gone, those that serve to the end, and slow ones that stay.
     """
-    staying = [] if course.turn.survivors.standing is not None else _staying(course)  # else every pod runs
+    every_pod_runs, stranded = course.turn.survivors.standing is not None, course.turn.survivors.stranded
+    if every_pod_runs and not (course.growth.added or course.leaving.moving or stranded or course.why.remarks):
+        return explanation
+    staying = [] if every_pod_runs else _staying(course)
     words = (pod.waiting for each in staying for pod in each.pods if pod.waiting)
     waiting = next(chain(words, _waits_for_leaving_pods(course, fabric)), None)
     last = (serves_to_the_end(each) for each in course.leaving.moving if each.lasts)
-    stranded = course.turn.survivors.stranded
     left = [waits_for_its_node(stranded)] if stranded else []
     told = "; ".join((explanation.message, *([waiting] if waiting else ()), *left, *last, *course.why.remarks))
     return replace(explanation, message=told) if told != explanation.message else explanation
