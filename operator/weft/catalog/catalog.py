@@ -184,7 +184,9 @@ class Catalog:
 
         The release is a version or the month of a measurement; None: the default version.
         """
-        return _spread(self, architecture, _combination(shape, accelerator), release or self.engine(shape.engine).version)
+        return _spread(
+            self, architecture, _combination(shape, accelerator), release or self.engine(shape.engine).version
+        )
 
     def offline_spread(
         self, architecture: Architecture, shape: Shape, accelerator: Accelerator, release: str | None = None

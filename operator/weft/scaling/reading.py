@@ -54,7 +54,7 @@ def read(observation: PoolObservation | None, role: Role) -> LoadReading | str:
         backlog(observation, role),
         _or_zero(observation.waiting) + _or_zero(observation.running),
         observation.answered,
-        whole=observation.complete and told and all(map(_tells_its_load, observation.pods)),
+        whole=observation.complete and told and _all_tell_their_load(observation.pods),
         arrivals=_or_zero(arrivals) if counted else 0.0,
         arrival_seconds=_or_zero(seconds) if counted else 0.0,
         at_front=counted and observation.arrivals_at_front,
@@ -90,10 +90,13 @@ def what_is_missing(observation: PoolObservation | None) -> str | None:
     return None
 
 
-def _tells_its_load(pod: PodObservation) -> bool:
-    """Whether a pod reports its load; one that does not would count as idle in the sums."""
-    waiting, running = pod.waiting, pod.running  # as `is_sane`, which would be called for every pod of a fleet
-    return waiting is not None and running is not None and 0 <= waiting < math.inf and 0 <= running < math.inf
+def _all_tell_their_load(pods: tuple[PodObservation, ...]) -> bool:
+    """Whether every pod reports its load; one that does not would count as idle in the sums."""
+    for pod in pods:
+        waiting, running = pod.waiting, pod.running  # as `is_sane`, without two calls for every pod of a fleet
+        if waiting is None or running is None or not (0 <= waiting < math.inf and 0 <= running < math.inf):
+            return False
+    return True
 
 
 def _is_fresh(observation: PoolObservation) -> bool:

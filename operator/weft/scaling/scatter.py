@@ -83,8 +83,9 @@ def quantile_of_requests(errors: tuple[float, ...], part: float, scale: float) -
 @functools.lru_cache(maxsize=REMEMBERED)
 def _of_requests(errors: tuple[float, ...], scale: float) -> tuple[_Cumulated, float]:
     """The weights over requests, and the largest error that is known; a margin asks for several of their quantiles."""
-    weights, by_error = _cumulated(errors), [weight * times for weight, times in zip(errors, _times(scale), strict=True)]
-    return _cumulated(tuple(by_error)), _at(weights.up_to, _known(weights.total))
+    weights = _cumulated(errors)
+    of_requests = tuple([weight * times for weight, times in zip(errors, _times(scale), strict=True)])
+    return _cumulated(of_requests), _at(weights.up_to, _known(weights.total))
 
 
 def _times(scale: float) -> list[float]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from weft.domain.changed import changed
@@ -109,9 +110,12 @@ def recovered(pods: Mapping[int, PodObservation], role: Role) -> frozenset[int]:
 
 def _latencies(role: Role) -> tuple[tuple[_Figure, float], ...]:
     """The latencies that a role is compared by; TTFT of decode is none of them, as it waits for the KV of others."""
-    prompts: tuple[_Figure, float] = (lambda pod: pod.ttft_mean, SLOW_TTFT)
-    tokens: tuple[_Figure, float] = (lambda pod: pod.tpot_mean, SLOW_TPOT)
-    return {Role.Prefill: (prompts,), Role.Decode: (tokens,)}.get(role, (tokens, prompts))
+    return _COMPARED[role]
+
+
+_PROMPTS: tuple[_Figure, float] = (attrgetter("ttft_mean"), SLOW_TTFT)
+_TOKENS: tuple[_Figure, float] = (attrgetter("tpot_mean"), SLOW_TPOT)
+_COMPARED = {Role.Prefill: (_PROMPTS,), Role.Decode: (_TOKENS,), Role.Aggregated: (_TOKENS, _PROMPTS)}
 
 
 def _is_busy(pod: PodObservation) -> bool:
