@@ -116,6 +116,41 @@ def test_replicas_that_stand_are_not_judged_while_another_one_starts() -> None:
     assert 75 > (many - few) / 10
 
 
+def test_who_comes_is_judged_and_who_stood_before_is_not() -> None:
+    """While one more replica is placed and starts, the pods of the nine that run are not judged again."""
+    world = World.of([board(f"b-{index}") for index in range(10)], pool("chat", pool_spec(8, external(9))))
+    world.turn(6)
+    world.edit("chat", pool_spec(8, external(10)))
+    _, judged = counted(partial(world.turn, 4), "standing.py:_is_sound")
+    assert world.serving("chat") == 10
+    assert 9 > judged > 0
+
+
+def test_lengths_that_come_back_predict_nothing_anew() -> None:
+    """Capacities for lengths that were in force before are known, also where others were in force in between."""
+    days = Days.of(Size(100))
+    decide(days.snapshot, load())
+    days.go_on(decide(days.snapshot, load()), 0)
+    found = [_predicted_for_lengths(days, times) for times in (1.3, 1.7, 1.15, 2.6) * 2]
+    assert sum(found[:4]) > 0
+    assert sum(found[4:]) == 0
+
+
+def _predicted_for_lengths(days: Days, times: float) -> int:
+    """Capacities that a pass predicts, ten minutes on, for prompts so many times as long as declared."""
+    snapshot, observations = days.snapshot, {}
+    for each in snapshot.pools:
+        if each.spec is not None:
+            # Too full a cache for calibration to learn from, which would ask for other predictions.
+            observations[each.key.uid] = replace(
+                snapshot.observations[each.key.uid], input_tokens=each.spec.workload.input_tokens * times, kv_usage=0.9
+            )
+    days.snapshot = replace(snapshot, now=snapshot.now + 600.0, observations=observations)
+    decisions, predicted = _counted(days.snapshot, "choice.py:_capacity_of")
+    days.snapshot = replace(days.snapshot, memory=decisions.memory)
+    return predicted
+
+
 def _calls_while_one_starts(replicas: int) -> int:
     world = World.of(
         [board(f"b-{index:02}") for index in range(replicas + 1)], pool("chat", pool_spec(8, external(replicas)))

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.counting import counted
 from tests.scaling.cases import AUTO, Pool, seen
 from weft.domain.forecast import ForecastState
 from weft.scaling.demand import Demand
@@ -31,6 +32,14 @@ costs = st.floats(0.01, 100.0)
 def risked(risk: float, times: float) -> float:
     """Where a margin costs so many times as much as usual."""
     return Margin(risk, times).risk
+
+
+def test_a_margin_weighs_each_distribution_of_errors_once() -> None:
+    """However many quantiles over requests it asks for, as it does where it costs far more or less than usual."""
+    errors = with_error(ASSUMED, 0.3, 7.0)
+    ahead = replace(AHEAD, scale=1.25, width=1.25, errors=errors)
+    _, weighed = counted(lambda: Margin(0.05, 9.0).on(ahead), "scatter.py:_times")
+    assert weighed == 1
 
 
 def known(cost: float) -> ForecastState:
