@@ -115,3 +115,13 @@ def test_a_pool_whose_starts_take_longer_serves_a_rise_later() -> None:
         json.loads(simulated(*rise, "-o", "json", *more).out)["slo_attainment"] for more in ((), ("--start-up", "20"))
     ]
     assert found[0] < found[1]
+
+
+def test_what_was_guessed_of_a_foreign_file_is_told(tmp_path: Path) -> None:
+    rows = "1735689600000,gpt-4o,500,50\n1735689601000,llama-3,400,9\n"
+    (tmp_path / "log.csv").write_text(f"created_at,model,prompt_tokens,completion_tokens\n{rows}")
+    told = simulated("--trace", "log.csv").err
+    guessed = "requests are read from created_at (milliseconds since 1970), prompt_tokens and completion_tokens"
+    several = "requests of 2 models (gpt-4o, llama-3) are replayed together: for one alone, keep its rows"
+    assert f"weft: log.csv: {guessed}\nweft: log.csv: {several}\n" in told
+    assert "requests are read from" not in simulated().err

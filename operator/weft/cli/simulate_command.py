@@ -70,7 +70,9 @@ def run_simulate(
 
 
 def _remark_on(case: SimulationCase) -> None:
-    """Say on stderr how the trace differs from its file."""
+    """Say on stderr how the trace was read, and how it differs from its file."""
+    for sentence in case.trace.told:
+        remark(f"{case.words}: {sentence}")
     if case.trace.left_out:
         remark(f"{case.words}: {left_out(case.trace.left_out)}")
     if case.trace.reordered:
