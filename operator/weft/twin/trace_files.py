@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import BinaryIO
 
-    from weft.twin.trace_rows import Row, Source
+    from weft.twin.trace_rows import Row, TraceSource
 
 _MAGIC_BYTES = 6  # most that tell what a file is
 _GZIP = b"\x1f\x8b"
@@ -81,7 +81,7 @@ def _text(file: BinaryIO) -> io.TextIOWrapper:
     return io.TextIOWrapper(buffered if opener is None else opener(buffered), encoding=encoding, newline="")
 
 
-def _source(lines: Iterator[tuple[int, str]]) -> Source:
+def _source(lines: Iterator[tuple[int, str]]) -> TraceSource:
     """Return every request with its line number, in the format that the first line shows."""
     first, head = next(((number, line) for number, line in lines if not line.lstrip().startswith("#")), (0, ""))
     if not head:
@@ -140,7 +140,7 @@ class _Read:
             raise TraceError(f": a request arrives at {arrival:g} s, but times count from 0")
 
 
-def _gathered(source: Source) -> Trace:
+def _gathered(source: TraceSource) -> Trace:
     found = _Read(source.columns.from_first)
     for line, row in source.rows:
         try:
@@ -153,7 +153,7 @@ def _gathered(source: Source) -> Trace:
     return _by_time(found, source)
 
 
-def _by_time(found: _Read, source: Source) -> Trace:
+def _by_time(found: _Read, source: TraceSource) -> Trace:
     """Make the trace of what was read, sorted by time: logs written as requests end are in another order."""
     trace = Trace(
         np.frombuffer(found.arrivals, dtype=np.float64),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.twin.trace import TraceError
 from weft.twin.trace_columns import columns_of, usual_of
-from weft.twin.trace_rows import Source, whole
+from weft.twin.trace_rows import TraceSource, whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -23,7 +23,7 @@ _DETAILED = "run `vllm bench serve` with --save-result --save-detailed, in a ver
 Json = dict[str, Any]
 
 
-def json_lines(head: str, lines: Iterator[tuple[int, str]]) -> Source:
+def json_lines(head: str, lines: Iterator[tuple[int, str]]) -> TraceSource:
     """Return the requests of a file whose first line, also the first of `lines`, begins an object.
 
     Raises `TraceError` where they are none.
@@ -40,10 +40,10 @@ def json_lines(head: str, lines: Iterator[tuple[int, str]]) -> Source:
     bailian = not _BAILIAN.isdisjoint(flat)
     columns.known = bailian or "hash_ids" in flat
     block_tokens = 16 if bailian else 512
-    return Source(_requests(lines, columns, block_tokens), columns, block_tokens)
+    return TraceSource(_requests(lines, columns, block_tokens), columns, block_tokens)
 
 
-def _benchmark(body: Json) -> Source:
+def _benchmark(body: Json) -> TraceSource:
     """Read the lists of a benchmark's result, of which each has an entry for each request."""
     missing = next((name for name in _BENCH if not isinstance(body.get(name), list)), None)
     if missing is not None:
@@ -53,7 +53,7 @@ def _benchmark(body: Json) -> Source:
     columns = columns_of(("start_time", "input_len", "output_len"))
     columns.known = True
     rows = (dict(zip(columns.names, row, strict=True)) for row in zip(*(body[name] for name in _BENCH), strict=True))
-    return Source(((1, _request(1, json.dumps(row), row, columns)) for row in rows), columns)
+    return TraceSource(((1, _request(1, json.dumps(row), row, columns)) for row in rows), columns)
 
 
 def _requests(lines: Iterable[tuple[int, str]], columns: Columns, block_tokens: int) -> Iterator[tuple[int, Row]]:

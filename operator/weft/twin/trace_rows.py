@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     Row = tuple[float, int, int, tuple[int, ...]]  # seconds, tokens of the prompt and of the answer, hashes of blocks
 
 
-class Source(NamedTuple):
+class TraceSource(NamedTuple):
     """Requests with the numbers of their lines, the columns that they are read from, and the tokens of a hash."""
 
     rows: Iterator[tuple[int, Row]]

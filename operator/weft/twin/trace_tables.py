@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from weft.domain.separators import other_separator
 from weft.twin.trace import TraceError
 from weft.twin.trace_columns import Columns, columns_of, is_header
-from weft.twin.trace_rows import Source, whole
+from weft.twin.trace_rows import TraceSource, whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -22,7 +22,7 @@ _HEADS = (
 )
 
 
-def table(head: str, lines: Iterable[tuple[int, str]]) -> Source:
+def table(head: str, lines: Iterable[tuple[int, str]]) -> TraceSource:
     """Return the requests of a CSV with this header; raises `TraceError` for one that cannot be read."""
     if (between := other_separator(head)) is not None:
         raise TraceError(f" has {between} between its columns: put commas there")
@@ -30,7 +30,7 @@ def table(head: str, lines: Iterable[tuple[int, str]]) -> Source:
     if not is_header(names):
         raise TraceError(f" has no header line with the columns {_HEADS}")
     columns = columns_of(names)
-    return Source(_requests(head, lines, columns), columns)
+    return TraceSource(_requests(head, lines, columns), columns)
 
 
 def _requests(head: str, lines: Iterable[tuple[int, str]], columns: Columns) -> Iterator[tuple[int, Row]]:
