@@ -39,6 +39,11 @@ class Ledger:
         """Whether every row has ended."""
         return not self._open
 
+    @property
+    def ended(self) -> int:
+        """How many rows have ended."""
+        return len(self._ended) - self._open
+
     def answered(self, row: int, request: SimulatedRequest) -> None:
         """Record that a request has its last token; raises `ValueError` if it has ended before."""
         self._end(row, request.last_token_at + request.api_seconds)

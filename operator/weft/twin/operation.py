@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from weft.api import parse_pool
 from weft.converge import Heard, converge_pool, converge_split
@@ -25,9 +25,10 @@ from weft.fabric import build_fabric
 from weft.twin.objects import SimulatedObjects
 from weft.twin.outcome import DecisionEvent
 from weft.twin.pods import EPOCH
+from weft.twin.standstill import asks_for_more, stands_still
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from weft.catalog import Catalog
     from weft.domain.action import Action
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from weft.domain.pool_memory import ScaleMemory
     from weft.domain.snapshot import PoolObservation, PoolRecord, SplitRecord
     from weft.domain.spec import PoolSpec
-    from weft.domain.status import Condition, PoolStatus, SplitProgress
+    from weft.domain.status import Condition, SplitProgress
     from weft.twin.cluster import SimulatedCluster
 
 Classes = Mapping[str, tuple[int, bool]]  # PriorityClasses by name: their value, and whether they preempt
@@ -118,33 +119,52 @@ class SimulatedOperation:
                 break
         return wake
 
+    @property
+    def has_settled(self) -> bool:
+        """Whether no loop has anything to do before something changes, or time does."""
+        return not self._stale and not self._cluster.touched
+
+    def rest(self, now: float, observations: Mapping[str, PoolObservation]) -> bool:
+        """Let a pass at a later time be the next one, if it changes nothing; returns whether it was."""
+        decisions = self._decisions(now, observations)
+        if not stands_still(decisions, self.pools, self._decided, self._memory):
+            return False
+        self._keep(decisions, now)
+        return self.has_settled
+
     def _decide(self, now: float, observations: Mapping[str, PoolObservation]) -> Decisions:
-        pools, splits = tuple(self.pools.values()), tuple(self.splits.values())
-        world = self._cluster.nodes, self._cluster.pods
+        decisions = self._decisions(now, observations)
+        self._keep(decisions, now)
+        return decisions
+
+    def _decisions(self, now: float, observations: Mapping[str, PoolObservation]) -> Decisions:
         snapshot = Snapshot(
             EPOCH + now,
-            pools,
-            splits,
-            *world,
+            tuple(self.pools.values()),
+            tuple(self.splits.values()),
+            self._cluster.nodes,
+            self._cluster.pods,
             dict(observations),
             dict(self._memory),
             budget=MoveBudget(),
             quotas=self._cluster.quotas,
         )
-        decisions = decide(snapshot, self._catalog)
+        return decide(snapshot, self._catalog)
+
+    def _keep(self, decisions: Decisions, now: float) -> None:
+        """Write what was decided into the statuses."""
         self._memory = decisions.memory
-        for each in in_safe_order(decisions.pools, pools):
+        for each in in_safe_order(decisions.pools, tuple(self.pools.values())):
             if isinstance(each.decision, PoolDecision):
                 self._write_pool(each.decision, now)
         for split in decisions.splits:
             self._write_split(split, now)
-        return decisions
 
     def _write_pool(self, decision: PoolDecision, now: float) -> None:
         uid, status = decision.key.uid, decision.status
         pool = self.pools[uid]
         conditions = (*decision.conditions, *_conditions(self._progress.get(uid)))
-        if _asks_for_more(pool.status, status) or not _alike(self._decided.get(uid, ()), decision.conditions):
+        if asks_for_more(pool.status, status) or not _alike(self._decided.get(uid, ()), decision.conditions):
             self._stale.update((uid, pool.split_uid) if pool.split_uid else (uid,))
         self._decided[uid] = decision.conditions
         self.pools[uid] = changed(pool, status=status, conditions=conditions)
@@ -261,16 +281,6 @@ class SimulatedOperation:
     def _class_of(self, spec: PoolSpec | None) -> tuple[int, bool]:
         name = spec.pod.priority_class if spec is not None else None
         return self._classes.get(name or "", (0, True))
-
-
-def _asks_for_more(old: PoolStatus, new: PoolStatus) -> bool:
-    """Whether a status differs in what converging reads: live figures and explanations are not part of it."""
-    return any(one is not other and one != other for one, other in zip(_asked(old), _asked(new), strict=True))
-
-
-def _asked(status: PoolStatus) -> Iterator[Any]:
-    yield from (status.assignments, status.desired_replicas, status.revision, status.plan, status.failure)
-    yield status.engine
 
 
 def _conditions(progress: PoolProgress | SplitProgress | None) -> tuple[Condition, ...]:

@@ -72,7 +72,7 @@ class Serving:
         self._started = 0
         self._arrivals = array("d", trace.arrivals.tobytes())
         self._row, self._arrival = 0, self._arrivals[0] if len(trace) else math.inf  # the next arrival
-        self._now = -math.inf
+        self._now = self._awake = -math.inf  # how far it went, and up to where more than scrapes happened
 
     @property
     def retried(self) -> int:
@@ -122,13 +122,32 @@ class Serving:
         return served.engine.load + len(served.kept)
 
     def advance(self, until: float) -> None:
-        """Run all traffic and engines up to a time; raises `ValueError` for a time in the past."""
+        """Run all traffic and engines up to a time; raises `ValueError` for a time in the past.
+
+        It may be one that `rest` passed over, where nothing happened but scrapes.
+        """
+        if self._awake <= until <= self._now and self._awake < self._now:
+            return
         if until < self._now:
             raise ValueError(f"it is {self._now} already, and not {until}")
         if not self._agenda.calls:
             self._call_scrape(math.ceil(min(0.0, until) / self._interval))
         self._go_on(until)
-        self._now = until
+        self._now = self._awake = until
+
+    @property
+    def rests_until(self) -> float:
+        """When the next request arrives; now, as long as any is open."""
+        if self._row < len(self._arrivals) and self._front.ledger.ended < self._row:
+            return self._now
+        idle = all(not served.engine.load and not served.kept for served in self._engines.values())
+        return self._arrival if idle else self._now
+
+    def rest(self, until: float) -> None:
+        """Go on to a time before which nothing but scrapes happens; it may still be told of changes before it."""
+        awake = self._awake
+        self.advance(until)
+        self._awake = awake
 
     def _go_on(self, until: float) -> None:
         """Run what is due up to a time, in order; of what is due together, arrivals come first and checks last."""

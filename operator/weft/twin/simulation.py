@@ -38,6 +38,13 @@ BRING_UP_SECONDS = 3600.0  # before the trace, at least: a fleet that is not up 
 BRING_UP_STARTS = 3.0  # at least so many median starts: of thousands of replicas the slowest takes two
 FINISH_SECONDS = 900.0  # after the last arrival: a request that is not answered by then has failed
 SHORTEST_SLEEP_SECONDS = 0.05
+# While nothing happens, passes may be so far apart: all that they learn is learnt in bins as long as that.
+LEAP_SECONDS = 30.0
+POLICY_LEAPS = 2.0  # between passes where policies write the counts: longer gaps would count as missing metrics
+SHORTEST_START_LEAPS = 2.0  # a start lasts for at least so many leaps, or none is made
+# Nothing happens from the first of these after the last request, when no window of measurements holds it any more, to
+# the second before the next one, from which on such windows are filled as always.
+QUIET_SECONDS, AWAKE_SECONDS = 900.0, 180.0
 WEFT = "weft"
 
 
@@ -53,7 +60,8 @@ class SimulationSetting:
     stock one never get a node here, and no node is in a ComputeDomain.
 
     GPU-seconds are counted until the last arrival, as in comparisons of policies on a long trace (bench/scaling.py);
-    with `until_answered` the operator goes on, and they are counted, until the last request has ended.
+    with `until_answered` the operator goes on, and they are counted, until the last request has ended. Without `leaps`
+    every pass is made, also where it changes nothing, which takes longer and has the same outcome.
     """
 
     pools: tuple[PoolRecord, ...] = ()
@@ -74,11 +82,19 @@ class SimulationSetting:
     seed: int = 0
     truth: Callable[[EngineSpeed], EngineSpeed] | None = None
     until_answered: bool = False
+    leaps: bool = True
 
     @property
     def seconds(self) -> float:
         """Seconds until the last request of the longest trace."""
         return max(each.trace.seconds for each in self.streams)
+
+    @property
+    def may_leap(self) -> bool:
+        """Whether leaps are wanted, passes divide them, and no replica starts within one."""
+        shortest = min((each.engine_seconds for each in self.starts.values()), default=self.start_up.engine_seconds)
+        fits = LEAP_SECONDS % self.decide_seconds == 0.0
+        return self.leaps and fits and shortest > SHORTEST_START_LEAPS * LEAP_SECONDS
 
     @property
     def longest_start(self) -> StartPhases:
@@ -139,6 +155,8 @@ class Simulation:
         self._policies_at = [0.0] * len(policies)
         self._policy_at = min(self._policies_at, default=inf)
         self._revision = -1
+        self._told_of, self._rests_until = -1, -inf
+        self._busy_at = self._leaps_from = -inf  # the last time that anything happened, and that a leap led too far to
         self._desired: dict[str, int] = {}
         self._changes: dict[str, int] = {}
         self._shortages = Shortages()
@@ -227,15 +245,43 @@ class Simulation:
         operation, observations = self._operation, self._observed(now)
         if now >= self._policy_at:
             self._ask_policies(now, observations)
+        if now < self._rests_until and operation.has_settled and self._cluster.revision == self._revision:
+            self._decide_at = now + self._setting.decide_seconds
+            return
         wake = operation.turn(now, observations)
         self._decide_at = now + self._sleep(wake)
         self._revision = self._cluster.revision
         self._shortages.look(operation.pools.values(), now)
+        told = len(operation.told)
+        if told != self._told_of or self._streams.rest_until <= now or wake is not None or not operation.has_settled:
+            self._told_of, self._busy_at = told, now
+        else:
+            self._leap(now)
         for uid, pool in operation.pools.items():
             desired = pool.status.desired_replicas
             if self._desired.setdefault(uid, desired) != desired:
                 self._desired[uid] = desired
                 self._changes[uid] = self._changes.get(uid, 0) + (now >= self._setting.warm_up)
+
+    def _leap(self, now: float) -> None:
+        """Pass over the passes that change nothing while nothing happens; from the first that does all are made.
+
+        Where policies write the counts, only those passes change anything in which one of them wrote another.
+        """
+        setting, step = self._setting, LEAP_SECONDS
+        until = min(self._streams.rest_until - AWAKE_SECONDS, self._cluster.next_at, setting.seconds)
+        if now < max(self._busy_at + QUIET_SECONDS, self._leaps_from) or not setting.may_leap:
+            return
+        if self._policies:
+            self._rests_until = min(now + POLICY_LEAPS * step, until)
+            return
+        while now + step < until:
+            now += step
+            self._streams.rest(now)
+            if not self._operation.rest(now, self._observed(now)):
+                self._leaps_from = now
+                break
+            self._decide_at = now + setting.decide_seconds
 
     def _ask_policies(self, now: float, observations: Mapping[str, PoolObservation]) -> None:
         """Ask the policies that are due, each for the pools of its stream."""

@@ -47,3 +47,13 @@ class Streams:
         """Run all traffic and engines up to a time."""
         for serving in self.servings:
             serving.advance(now)
+
+    @property
+    def rest_until(self) -> float:
+        """When the next request of any stream arrives; in the past, as long as any is open."""
+        return min(serving.rests_until for serving in self.servings)
+
+    def rest(self, until: float) -> None:
+        """Go on to a time before which nothing but scrapes happens."""
+        for serving in self.servings:
+            serving.rest(until)
