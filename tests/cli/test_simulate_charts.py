@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 
-from weft.cli.simulate_charts import RIGHT, WIDTH, Chart, ChartLine, TimeAxis, chart_svg
+from weft.cli.simulate_charts import RIGHT, WIDTH, Chart, ChartLine, TimeAxis, chart_svg, marks_svg
 
 SCENE = TimeAxis(100.0)
 
@@ -33,3 +33,9 @@ def test_the_last_time_of_an_axis_ends_where_names_of_lines_begin() -> None:
     times = re.findall(r'<text class="(\w+)" x="([\d.]+)" y="154.0"', drawn)
     assert ("middle", f"{SCENE.x(0.0):.1f}") == times[0]
     assert ("end", f"{WIDTH - RIGHT:.1f}") == times[-1]
+
+
+def test_a_name_that_is_too_long_for_the_page_keeps_its_end_and_is_whole_where_the_pointer_rests() -> None:
+    drawn = marks_svg([("summaries-of-contracts", ""), ("chat", "")], [], SCENE, "Reasons")
+    assert ">…-of-contracts<title>summaries-of-contracts</title></text>" in drawn
+    assert ">chat</text>" in drawn

@@ -10,6 +10,7 @@ import pytest
 from weft.cli.simulate_series import (
     clock,
     edges_of,
+    edges_until,
     latency,
     linear_ticks,
     log_ticks,
@@ -42,6 +43,17 @@ def test_bins_hold_the_whole_time_and_nothing_in_vain(seconds: float) -> None:
 def test_rates_count_each_request_once() -> None:
     arrived, edges = np.array([0.5, 1.0, 9.0, 10.0]), np.array([0.0, 5.0, 10.0])
     assert [0.4, 0.4] == rates(arrived, edges).tolist()
+
+
+@pytest.mark.parametrize(
+    ("last", "ends"), [(10.0, [0.0, 5.0, 10.0]), (9.0, [0.0, 5.0, 9.0]), (11.0, [0.0, 5.0, 11.0]), (0.0, [0.0, 1.0])]
+)
+def test_the_rate_does_not_seem_to_fall_where_the_trace_ends(last: float, ends: list[float]) -> None:
+    """The axis goes on until all is answered, and a bin that is hardly begun has few requests."""
+    edges = edges_until(last, np.array([0.0, 5.0, 10.0, 15.0, 20.0]))
+    assert ends == edges.tolist()
+    even = np.arange(0.5, last, 1.0)
+    assert [1.0] * (len(ends) - 1) == pytest.approx(rates(even, edges).tolist()) or last == 0.0
 
 
 def test_percentiles_leave_out_who_has_no_answer() -> None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 WIDTH, LEFT, RIGHT, TOP, BELOW = 1120.0, 58.0, 104.0, 9.0, 22.0  # pixels, on a page that is wide enough
 LINE = 13.0  # pixels from one name to the next
 _MOST_TIMES = 10
+_MOST_LETTERS = 14  # of a name, on the right of a chart: a longer one would be cut off by the edge of the page
 _NEARLY = 0.02  # fraction of a step by which an axis may end before its last tick
 _DECADE = 8.0  # ratio of highest to least value from which an axis is logarithmic
 
@@ -121,7 +122,7 @@ def chart_svg(chart: Chart, scene: TimeAxis, label: str) -> str:
         *(part for line in _from_below(chart.lines) for part in _drawn(line, axis, scene)),
         *_targets(chart, axis),
         *_names(chart, axis),
-        _text(WIDTH - RIGHT + 8, TOP + chart.height / 2 + 4, chart.name[0], f"name {chart.name[1]}"),
+        _name(TOP + chart.height / 2 + 4, chart.name[0], f"name {chart.name[1]}"),
         f'<line class=cursor y1="{TOP:g}" y2="{TOP + chart.height:g}"/>',
     )
     return _svg(height, label, parts)
@@ -136,7 +137,7 @@ def marks_svg(rows: Sequence[tuple[str, str]], marks: Sequence[Mark], scene: Tim
         *_ground(scene, tall),
         *_times(scene, TOP + tall),
         *(f'<line class=grid x1="{LEFT:g}" x2="{WIDTH - RIGHT:g}" y1="{y:.1f}" y2="{y:.1f}"/>' for y in middles),
-        *(_text(WIDTH - RIGHT + 8, y + 4, name, f"name {look}") for y, (name, look) in zip(middles, rows, strict=True)),
+        *(_name(y + 4, name, f"name {look}") for y, (name, look) in zip(middles, rows, strict=True)),
         *(_mark(mark, scene.x(mark.at), middles[mark.row]) for mark in marks),
         f'<line class=cursor y1="{TOP:g}" y2="{TOP + tall:g}"/>',
     )
@@ -211,7 +212,7 @@ def _names(chart: Chart, axis: _Axis) -> Iterator[str]:
             wanted.append((axis.y(float(known[-1])), line.name, f"name {line.look}"))
     wanted.sort(key=lambda each: each[0])
     for y, (_, name, look) in zip(_apart([y for y, _, _ in wanted], TOP + chart.height), wanted, strict=True):
-        yield _text(WIDTH - RIGHT + 8, y + 4, name, look)
+        yield _name(y + 4, name, look)
 
 
 def _apart(wanted: Sequence[float], bottom: float) -> list[float]:
@@ -271,5 +272,12 @@ def _mark(mark: Mark, x: float, y: float) -> str:
     return f'<use href="#{mark.kind}" class="mark {mark.look}" x="{x:.1f}" y="{y:.1f}">{words}</use>'
 
 
-def _text(x: float, y: float, words: str, look: str) -> str:
-    return f'<text class="{look}" x="{x:.1f}" y="{y:.1f}">{escape(words)}</text>'
+def _name(y: float, name: str, look: str) -> str:
+    """Return a name on the right of a chart; of a long one the end, which tells pools of one team apart."""
+    short = name if len(name) <= _MOST_LETTERS else f"…{name[1 - _MOST_LETTERS :]}"
+    return _text(WIDTH - RIGHT + 8, y, short, look, whole=name if short != name else "")
+
+
+def _text(x: float, y: float, words: str, look: str, whole: str = "") -> str:
+    title = f"<title>{escape(whole)}</title>" if whole else ""
+    return f'<text class="{look}" x="{x:.1f}" y="{y:.1f}">{escape(words)}{title}</text>'

@@ -26,7 +26,7 @@ from weft.cli.simulate_html import (
 from weft.cli.simulate_page import heading
 from weft.cli.simulate_pictures import FINE_BINS, Panel, kind_of, look_of, panels
 from weft.cli.simulate_report import everything_said
-from weft.cli.simulate_series import clock, edges_of, rates
+from weft.cli.simulate_series import clock, edges_of, edges_until, rates
 from weft.domain.figures import seconds
 
 if TYPE_CHECKING:
@@ -123,9 +123,10 @@ def _gpus(fleet: FleetReport, place: int) -> Panel:
 
 def _traffic(fleet: FleetReport, scene: TimeAxis) -> Panel:
     edges = edges_of(scene.seconds, FINE_BINS)
+    asked = [(place, report, edges_until(report.seconds, edges)) for place, report in enumerate(fleet.reports)]
     lines = tuple(
-        ChartLine(edges, rates(report.first.came, edges), _look(place), _name(report), told=report.resource)
-        for place, report in enumerate(fleet.reports)
+        ChartLine(bins, rates(report.first.came, bins), _look(place), _name(report), told=report.resource)
+        for place, report, bins in asked
         if len(report.first.came)
     )
     return Panel("Requests", "per second", (("", Chart(lines, 120.0)),))

@@ -9,7 +9,7 @@ import numpy as np
 
 from weft.cli.simulate_charts import Chart, ChartLine, Mark
 from weft.cli.simulate_report import DRAWN, everything_said
-from weft.cli.simulate_series import clock, edges_of, latency, percentiles_by_bin, rates
+from weft.cli.simulate_series import clock, edges_of, edges_until, latency, percentiles_by_bin, rates
 from weft.domain.figures import seconds
 from weft.domain.reasons import Reason
 from weft.domain.workload import Role
@@ -85,7 +85,7 @@ def panels(report: Report, scene: TimeAxis) -> Iterator[Panel]:
 
 
 def _traffic(report: Report, scene: TimeAxis) -> Panel:
-    edges = edges_of(scene.seconds, FINE_BINS)
+    edges = edges_until(report.seconds, edges_of(scene.seconds, FINE_BINS))
     rate = rates(report.first.came, edges)
     lines = [ChartLine(edges, rate, "ink area"), ChartLine(edges, rate, "ink thin", told="arrived")]
     for outcome in report.outcomes:
@@ -186,7 +186,8 @@ def kind_of(reason: Reason) -> str:
 def reason_marks(report: Report) -> tuple[list[tuple[str, str]], list[Mark]]:
     """Return rows and marks: a row for each policy, or for each pool where there is one policy."""
     pools = [pool.name for pool in report.first.pools]
-    rows = [(name, "") for name in pools]
+    halves = [pool.role.value for pool in report.first.pools]  # the page's heading has the name of the split
+    rows = [(name, "") for name in (halves if len(set(halves)) == len(pools) > 1 else pools)]
     if not report.alone:
         rows = [(each.policy, look_of(each.policy)) for each in report.outcomes]
     marks = []

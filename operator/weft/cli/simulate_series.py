@@ -35,6 +35,17 @@ def edges_of(seconds: float, most: int) -> Values:
     return np.asarray(step * np.arange(max(1, math.ceil(seconds / step)) + 1), dtype=np.float64)
 
 
+def edges_until(last: float, edges: Values) -> Values:
+    """Return the edges of bins up to the last arrival, in seconds: a bin that ends later would look like a fall.
+
+    A bin of which less than half is left belongs to the one before.
+    """
+    kept = edges[: max(1, int(np.searchsorted(edges, last)))]
+    if len(kept) > 1 and last - kept[-1] < (edges[1] - edges[0]) / 2.0:
+        kept = kept[:-1]
+    return np.append(kept, max(last, kept[-1] + 1.0))
+
+
 def rates(arrived: Values, edges: Values) -> Values:
     """Return requests per second in each bin."""
     found: Values = np.histogram(arrived, edges)[0] / np.diff(edges)
