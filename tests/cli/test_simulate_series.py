@@ -90,7 +90,7 @@ def test_logarithmic_ticks_hold_both_ends() -> None:
 
 
 def test_times_read_as_people_say_them() -> None:
-    ticks = [moment(each) for each in (0, 30, 90, 600, 3600, 5400, 86400)]
-    assert ["0", "30 s", "1:30 min", "10 min", "1 h", "1 h 30", "24 h"] == ticks
+    ticks = [moment(each) for each in (0, 30, 90, 600, 3600, 5400, 86400, 172_800, 216_000)]
+    assert ["0", "30 s", "1:30 min", "10 min", "1 h", "1 h 30", "24 h", "2 d", "2 d 12 h"] == ticks
     assert ("0:05:30", "27:46:40") == (clock(330.9), clock(100_000))
     assert ("500 ms", "1000 s") == (latency(0.5), latency(1000.0))

@@ -54,7 +54,7 @@ def run_simulate(
     """Simulate and show the outcomes; raises `CommandFailure` for what cannot be simulated."""
     policies = _known(options.policies)
     refuse_unwritable(options.html)
-    with working("planning" if wishes.trace else "asking Prometheus, and planning"):
+    with working("reading requests, and planning" if wishes.trace else "asking Prometheus, and planning"):
         cases = cases_of(wishes, documents, world, load())
     for case in cases:
         _remark_on(case)

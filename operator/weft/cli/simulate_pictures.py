@@ -9,8 +9,7 @@ import numpy as np
 
 from weft.cli.simulate_charts import Chart, ChartLine, Mark
 from weft.cli.simulate_report import DRAWN, everything_said
-from weft.cli.simulate_series import clock, edges_of, edges_until, latency, percentiles_by_bin, rates
-from weft.domain.figures import seconds
+from weft.cli.simulate_series import clock, edges_of, edges_until, latency, moment, percentiles_by_bin, rates
 from weft.domain.reasons import Reason
 from weft.domain.workload import Role
 
@@ -112,7 +111,7 @@ def _latency(report: Report, scene: TimeAxis, kind: str, title: str) -> Panel:
             shade = {50: " weak", 95: " middle"}.get(percentile, "") if report.alone else ""
             lines.append(ChartLine(edges, row, f"{look_of(outcome.policy)}{shade}", name, told=name))
     against = tuple((target, f"SLO p{percentile}") for percentile, target in targets)
-    unit = f"by arrival, {seconds(float(edges[1]))} each"
+    unit = f"by arrival, {moment(float(edges[1]))} each"
     if not report.alone:
         unit = f"p{held} {unit}"
     chart = Chart(tuple(lines), 168.0, latency, against, mixed=True)

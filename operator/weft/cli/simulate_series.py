@@ -96,8 +96,11 @@ def log_ticks(low: float, high: float) -> list[float]:
 
 
 def moment(seconds: float) -> str:
-    """Format a tick of time: `0`, `30 s`, `20 min`, `1 h` or `1 h 30`."""
+    """Format a tick of time: `0`, `30 s`, `20 min`, `1 h`, `1 h 30`, or from two days on `3 d` and `3 d 12 h`."""
     whole = round(seconds)
+    days, rest = divmod(whole, _DAY)
+    if days > 1 and not rest % _HOUR:
+        return f"{days} d {rest // _HOUR} h" if rest else f"{days} d"
     hours, minutes = divmod(whole // _MINUTE, _HOUR // _MINUTE)
     if whole % _MINUTE:
         return f"{whole} s" if whole < _MINUTE else f"{whole // _MINUTE}:{whole % _MINUTE:02d} min"

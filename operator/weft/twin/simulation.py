@@ -17,7 +17,9 @@ from weft.twin.outcome import DecisionEvent, Moment, PoolFigures, PoolSample, Si
 from weft.twin.parts import Parts
 from weft.twin.scrapes import ScrapeOptions
 from weft.twin.shortages import Shortages
+from weft.twin.standstill import AWAKE_SECONDS, LEAP_SECONDS, POLICY_LEAPS, QUIET_SECONDS, may_leap
 from weft.twin.start_up import StartPhases
+from weft.twin.starts import Starts
 from weft.twin.streams import Streams
 
 if TYPE_CHECKING:
@@ -38,13 +40,6 @@ BRING_UP_SECONDS = 3600.0  # before the trace, at least: a fleet that is not up 
 BRING_UP_STARTS = 3.0  # at least so many median starts: of thousands of replicas the slowest takes two
 FINISH_SECONDS = 900.0  # after the last arrival: a request that is not answered by then has failed
 SHORTEST_SLEEP_SECONDS = 0.05
-# While nothing happens, passes may be so far apart: all that they learn is learnt in bins as long as that.
-LEAP_SECONDS = 30.0
-POLICY_LEAPS = 2.0  # between passes where policies write the counts: longer gaps would count as missing metrics
-SHORTEST_START_LEAPS = 2.0  # a start lasts for at least so many leaps, or none is made
-# Nothing happens from the first of these after the last request, when no window of measurements holds it any more, to
-# the second before the next one, from which on such windows are filled as always.
-QUIET_SECONDS, AWAKE_SECONDS = 900.0, 180.0
 WEFT = "weft"
 
 
@@ -56,8 +51,9 @@ class SimulationSetting:
     cluster. Each of `streams` goes to pools of its own. `classes` are PriorityClasses by name: their value, and whether
     they preempt; what `quotas` have used is used by others. Weft decides every `decide_seconds`, and whenever something
     changes. `truth` turns the modelled speed of an engine into its true one; None: the model is right. Replicas start
-    within `start_up`, except those of pools that `starts` has by namespace and name. Pools of schedulers other than the
-    stock one never get a node here, and no node is in a ComputeDomain.
+    within `start_up`, except those of pools that `starts` has by namespace and name, in their first shape: in another
+    one they take what is estimated for it. Pools of schedulers other than the stock one never get a node here, and no
+    node is in a ComputeDomain.
 
     GPU-seconds are counted until the last arrival, as in comparisons of policies on a long trace (bench/scaling.py);
     with `until_answered` the operator goes on, and they are counted, until the last request has ended. Without `leaps`
@@ -88,13 +84,6 @@ class SimulationSetting:
     def seconds(self) -> float:
         """Seconds until the last request of the longest trace."""
         return max(each.trace.seconds for each in self.streams)
-
-    @property
-    def may_leap(self) -> bool:
-        """Whether leaps are wanted, passes divide them, and no replica starts within one."""
-        shortest = min((each.engine_seconds for each in self.starts.values()), default=self.start_up.engine_seconds)
-        fits = LEAP_SECONDS % self.decide_seconds == 0.0
-        return self.leaps and fits and shortest > SHORTEST_START_LEAPS * LEAP_SECONDS
 
     @property
     def longest_start(self) -> StartPhases:
@@ -141,6 +130,7 @@ class Simulation:
         truth = setting.truth or _as_modelled
         parts = Parts(setting.nodes, setting.catalog)
         self._engines = Engines(self._streams.serving, self._pool, setting.catalog, truth, parts)
+        self._starts = Starts(setting.start_up, setting.starts, setting.catalog)
         self._cluster = SimulatedCluster(setting.nodes, setting.pods, self._start_of, setting.seed, self._engines)
         self._cluster.limit(setting.quotas)
         self._operation = SimulatedOperation(
@@ -156,6 +146,9 @@ class Simulation:
         self._policy_at = min(self._policies_at, default=inf)
         self._revision = -1
         self._told_of, self._rests_until = -1, -inf
+        self._may_leap = setting.leaps and may_leap(
+            setting.decide_seconds, (setting.start_up, *setting.starts.values())
+        )
         self._busy_at = self._leaps_from = -inf  # the last time that anything happened, and that a leap led too far to
         self._desired: dict[str, int] = {}
         self._changes: dict[str, int] = {}
@@ -203,7 +196,7 @@ class Simulation:
         return self._operation.pools[uid]
 
     def _start_of(self, uid: str) -> StartPhases:
-        return self._setting.start_of(self._pool(uid).key)
+        return self._starts.of(self._pool(uid))
 
     # before the trace
 
@@ -270,7 +263,7 @@ class Simulation:
         """
         setting, step = self._setting, LEAP_SECONDS
         until = min(self._streams.rest_until - AWAKE_SECONDS, self._cluster.next_at, setting.seconds)
-        if now < max(self._busy_at + QUIET_SECONDS, self._leaps_from) or not setting.may_leap:
+        if now < max(self._busy_at + QUIET_SECONDS, self._leaps_from) or not self._may_leap:
             return
         if self._policies:
             self._rests_until = min(now + POLICY_LEAPS * step, until)

@@ -16,8 +16,22 @@ if TYPE_CHECKING:
     from weft.domain.pool_memory import ScaleMemory
     from weft.domain.snapshot import PoolRecord
     from weft.domain.status import Condition, PoolStatus
+    from weft.twin.start_up import StartPhases
 
     Decided = Mapping[str, tuple[Condition, ...]]
+
+LEAP_SECONDS = 30.0  # between passes while nothing happens: traffic is learnt in bins as long as that
+POLICY_LEAPS = 2.0  # between passes where policies write the counts: longer gaps would count as missing metrics
+# Nothing happens from the first of these after the last request, when no window of measurements holds it any more, to
+# the second before the next one, from which on such windows are filled as always.
+QUIET_SECONDS, AWAKE_SECONDS = 900.0, 180.0
+_LEAPS_IN_A_START = 2.0  # a start lasts for more than so many leaps, or none is made
+
+
+def may_leap(decide_seconds: float, starts: Iterable[StartPhases]) -> bool:
+    """Whether a leap leads to a pass that would be made anyway, and no replica starts within one."""
+    shortest = min(each.engine_seconds for each in starts)
+    return LEAP_SECONDS % decide_seconds == 0.0 and shortest > _LEAPS_IN_A_START * LEAP_SECONDS
 
 
 def asks_for_more(old: PoolStatus, new: PoolStatus) -> bool:
