@@ -315,7 +315,7 @@ WRONG_OPTIONS = {
     "a page without a folder": (("--html", "no/report.html"), "cannot write no/report.html: there is no such folder"),
 }
 WRONG_TRACES = {
-    "a missing column": ("arrival_s,input_tokens\n1,2\n", "trace lacks the column output_tokens"),
+    "a missing column": ("arrival_s,input_tokens\n1,2\n", "trace lacks the tokens of an answer (output_tokens)"),
     "a negative time": (f"{ROWS}-5,1,1\n", "trace, line 2: a request arrives at -5 s, but times count from 0"),
     "no tokens": (f"{ROWS}5,0,1\n", "trace has no requests: no row has tokens of both"),
     "a time in words": (f"{ROWS}noon,1,1\n", "trace, line 2: 'noon,1,1' is no request: arrival_s takes seconds"),
