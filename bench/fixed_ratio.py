@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from weft.twin.oracle import PoolNeed
+    from weft.twin.hindsight.oracle import PoolNeed
 
 _HOUR = 3600.0
 

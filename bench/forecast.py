@@ -24,15 +24,15 @@ from rich.table import Table
 from bench.fluid import START, STEP_SECONDS, WINDOW_STEPS, Fluid, oracle_seconds
 from weft.scaling.forecast import BIN_SECONDS, forecast
 from weft.scaling.forecast_learning import HELD_BINS, watched
-from weft.twin.made_up import SHAPES, made_up
-from weft.twin.trace_files import read_trace
+from weft.twin.traffic.files import read_trace
+from weft.twin.traffic.made_up import SHAPES, made_up
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from weft.twin.trace import Trace
+    from weft.twin.traffic.trace import Trace
 
 QUANTILES = (0.5, 0.9, 0.95, 0.99)
 USUAL = ("poisson:rate=20,seconds=14400", "day:rate=10,seconds=172800", "step:to=20", "burst:seconds=14400")

@@ -2,8 +2,8 @@
 
 For each trace and time to start: a bound in the fluid model, the oracle's counts, a moving maximum tuned in hindsight,
 and fleets that never change; then what a split wastes at the best fixed ratio. All in the fluid model of
-`weft.twin.need`: Llama 70B in FP8 on two H200, TPOT of 50 ms for 99 % of the requests. `in time alone` are those that a
-replica for each would answer with that TPOT and a TTFT of 2 s: no policy reaches more.
+`weft.twin.hindsight.need`: Llama 70B in FP8 on two H200, TPOT of 50 ms for 99 % of the requests. `in time alone` are
+those that a replica for each would answer with that TPOT and a TTFT of 2 s: no policy reaches more.
 
 The traces are no part of Weft: they are looked for in the folder `traces` of `WEFT_BENCH_DATA`, or of `shared/data`
 beside the repository.
@@ -26,16 +26,16 @@ from bench.oracle_bench.moving_maximum import HOUR, moving_maximum
 from bench.scaling_bench.scenarios import data_folder
 from bench.twin import replica_speed
 from weft.domain.workload import Slo
-from weft.twin.need import attainable, demand, replicas_needed, split_needed
-from weft.twin.oracle import PoolNeed, Terms, bound_hours, oracle_hours
-from weft.twin.trace_files import read_trace
+from weft.twin.hindsight.need import attainable, demand, replicas_needed, split_needed
+from weft.twin.hindsight.oracle import PoolNeed, Terms, bound_hours, oracle_hours
+from weft.twin.traffic.files import read_trace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from numpy.typing import NDArray
 
-    from weft.twin.trace import Trace
+    from weft.twin.traffic.trace import Trace
 
 GPUS, SLO = 2, Slo(ttft=((99, 2.0),), tpot=((99, 0.05),))
 BIN_SECONDS, RATIO_BIN_SECONDS, DRAIN_SECONDS = 30.0, 300.0, 30.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING, Any
 
-from weft.cli.dark_svg import also_dark
+from weft.cli.plan.dark_svg import also_dark
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from weft.catalog import load
-from weft.cli.world import World, imagined_world
+from weft.cli.cluster.world import World, imagined_world
 
 if TYPE_CHECKING:
     from weft.domain.cluster import NodeRecord

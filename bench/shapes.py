@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from bench.shape_cases import Application, Case, Fabric, Outcome, Pool, Rules
 from bench.shapes_page import as_page
 from weft.catalog import load
-from weft.cli.files import load_documents
-from weft.cli.planning import plan_all
+from weft.cli.files.reading import load_documents
+from weft.cli.plan.planning import plan_all
 from weft.domain.figures import request_rate
 
 if TYPE_CHECKING:

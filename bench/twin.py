@@ -27,14 +27,14 @@ import numpy as np
 from bench.percentiles import replica_of
 from bench.result import Result
 from weft.domain.hardware import Precision
-from weft.twin.engine import SimulatedEngine
-from weft.twin.front import FrontOptions
-from weft.twin.modelled import step_table
-from weft.twin.request import SimulatedRequest
-from weft.twin.scrapes import ScrapeOptions
-from weft.twin.serving import Route, Serving
-from weft.twin.speed import EngineSpeed
-from weft.twin.trace import Trace
+from weft.twin.engine.engine import SimulatedEngine
+from weft.twin.engine.modelled import step_table
+from weft.twin.engine.request import SimulatedRequest
+from weft.twin.engine.speed import EngineSpeed
+from weft.twin.serving.front import FrontOptions
+from weft.twin.serving.scrapes import ScrapeOptions
+from weft.twin.serving.stream import Route, Serving
+from weft.twin.traffic.trace import Trace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

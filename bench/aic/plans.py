@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from bench.aic.questions import BACKENDS, Question
 from bench.records import in_clique, node_record
 from weft.catalog import load
-from weft.cli.plan_page import is_a_yes
-from weft.cli.planning import plan_all
-from weft.cli.world import World
+from weft.cli.cluster.world import World
+from weft.cli.plan.page import is_a_yes
+from weft.cli.plan.planning import plan_all
 
 if TYPE_CHECKING:
     from weft.catalog import Catalog

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from weft.twin.oracle import paid_seconds
+from weft.twin.hindsight.oracle import paid_seconds
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from weft.twin.oracle import PoolNeed, Terms
+    from weft.twin.hindsight.oracle import PoolNeed, Terms
 
 HOUR = 3600.0
 WINDOWS_SECONDS = (30.0, 60.0, 120.0, 300.0, 600.0, 900.0, 1200.0, 1800.0, 3600.0)

@@ -7,7 +7,7 @@ from typing import Any
 
 from bench.shapes import RACKS
 from weft.catalog import load
-from weft.cli.planning import plan_all
+from weft.cli.plan.planning import plan_all
 
 # The rule of thumb of docs/shapes.md for experts: a target so tight that a larger group of experts pays.
 MODEL, ACCELERATOR = "deepseek-ai/DeepSeek-V3", RACKS.accelerator

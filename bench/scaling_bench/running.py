@@ -15,20 +15,20 @@ from bench.scaling_bench.scenarios import FIXED_RATIO, ORACLE, OWN_RULE, Scenari
 from bench.scaling_bench.truth import true_speed
 from weft.api import parse_pool, parse_split
 from weft.catalog import load
-from weft.cli.planning import plan_all
-from weft.cli.simulate_oracle import needs, oracle_outcome
-from weft.cli.simulating import SimulationCase
-from weft.cli.world import World
+from weft.cli.cluster.world import World
+from weft.cli.plan.planning import plan_all
+from weft.cli.simulate.oracle import needs, oracle_outcome
+from weft.cli.simulate.setting import SimulationCase
 from weft.domain.cluster import NodeRecord
 from weft.domain.labels import API_VERSION
 from weft.domain.workload import Slo
 from weft.perf import predict
-from weft.twin.modelled import engine_speed
-from weft.twin.need import attainable
+from weft.twin.cluster.start_up import StartPhases
+from weft.twin.engine.modelled import engine_speed
+from weft.twin.hindsight.need import attainable
 from weft.twin.policies import frontier, grid
-from weft.twin.serving import Route, Stream
+from weft.twin.serving.stream import Route, Stream
 from weft.twin.simulation import SimulationSetting, simulate
-from weft.twin.start_up import StartPhases
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from weft.domain.workload import Workload
     from weft.twin.outcome import SimulationOutcome
     from weft.twin.policies import Options
-    from weft.twin.trace import Trace
+    from weft.twin.traffic.trace import Trace
 
     Json = dict[str, Any]
     Targets = tuple[tuple[int, float], ...]

@@ -16,13 +16,13 @@ from weft.domain.hardware import Precision
 from weft.domain.workload import Role, Slo, Workload
 from weft.perf import predict
 from weft.perf.steps import stepper
-from weft.twin.made_up import made_up
 from weft.twin.policies import NAMES
-from weft.twin.trace_files import read_trace
+from weft.twin.traffic.files import read_trace
+from weft.twin.traffic.made_up import made_up
 
 if TYPE_CHECKING:
     from weft.perf import ReplicaModel
-    from weft.twin.trace import Trace
+    from weft.twin.traffic.trace import Trace
 
 REPOSITORY = Path(__file__).parents[2]
 FILE = REPOSITORY / "bench" / "scenarios.yaml"

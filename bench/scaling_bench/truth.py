@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from weft.twin.steps import StepTable
+from weft.twin.engine.steps import StepTable
 
 if TYPE_CHECKING:
-    from weft.twin.speed import EngineSpeed
+    from weft.twin.engine.speed import EngineSpeed
 
     Points = dict[tuple[float, float], float]
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from weft.twin.engine import SimulatedEngine
-from weft.twin.request import SimulatedRequest
+from weft.twin.engine.engine import SimulatedEngine
+from weft.twin.engine.request import SimulatedRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from weft.twin.speed import EngineSpeed
+    from weft.twin.engine.speed import EngineSpeed
 
     OnTheWay = tuple[float, int, SimulatedRequest]
 

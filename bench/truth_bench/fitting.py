@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from weft.twin.speed import EngineSpeed
-from weft.twin.steps import StepTable
+from weft.twin.engine.speed import EngineSpeed
+from weft.twin.engine.steps import StepTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

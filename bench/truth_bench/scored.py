@@ -13,7 +13,7 @@ from bench.fitting.score import errors
 from bench.truth_bench.clients import ROUNDS, Latencies
 from bench.truth_bench.fitting import fit
 from bench.truth_bench.series import FEWEST
-from weft.twin.steps import PiecewiseLinear
+from weft.twin.engine.steps import PiecewiseLinear
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

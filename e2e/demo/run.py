@@ -21,16 +21,16 @@ from e2e.demo.world import WorldReader
 from e2e.operator_process import REPOSITORY, OperatorProcess, install, kubectl
 from weft.api.parsing import parse_pool
 from weft.catalog import load
-from weft.twin.fleet import LivePod, SimulatedFleet
-from weft.twin.modelled import engine_speed
-from weft.twin.server import ENGINE_PORT, EngineServers
+from weft.twin.engine.modelled import engine_speed
+from weft.twin.live.fleet import LivePod, SimulatedFleet
+from weft.twin.live.server import ENGINE_PORT, EngineServers
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from e2e.demo.screen import Screen
     from e2e.demo.world import World
-    from weft.twin.speed import EngineSpeed
+    from weft.twin.engine.speed import EngineSpeed
 
 STEP_SECONDS = 0.05
 LOOK_SECONDS = 1.0

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from e2e.demo.timeline import Timeline
     from e2e.demo.world import World
     from weft.domain.workload import Slo
-    from weft.twin.fleet import LiveStream, SimulatedFleet
+    from weft.twin.live.fleet import LiveStream, SimulatedFleet
 
 Json = dict[str, Any]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from e2e.cluster.presets import SimulatedNode, h200_boards, nvl72_rack
-from weft.twin.fleet import LiveStream
-from weft.twin.traffic import LogNormalLengths, Profile
+from weft.twin.live.fleet import LiveStream
+from weft.twin.traffic.open_loop import LogNormalLengths, Profile
 
 POOLS_FILE = Path(__file__).with_name("pools.yaml")
 NAMESPACE = "demo"

@@ -20,7 +20,7 @@ from tests.bench.loopback import Quiet, answering
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from weft.twin.request import SimulatedRequest
+    from weft.twin.engine.request import SimulatedRequest
 
 TRUE = Fit(prompt_token=20e-6, outside=0.002, decode={1: 0.005, 4: 0.006, 16: 0.008})
 EMPTY = Series("made up", "vllm", Replica(kv_tokens=100_000, max_batch=16, batched_tokens=2048), CLIENT, ())

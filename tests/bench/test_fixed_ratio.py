@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.fixed_ratio import fixed_ratio
-from weft.twin.oracle import PoolNeed
+from weft.twin.hindsight.oracle import PoolNeed
 
 HOUR = 3600.0
 

@@ -9,8 +9,8 @@ import pytest
 
 from bench import oracle
 from bench.oracle_bench.moving_maximum import moving_maximum, ready
-from weft.twin.made_up import made_up
-from weft.twin.oracle import PoolNeed, Terms, oracle_hours
+from weft.twin.hindsight.oracle import PoolNeed, Terms, oracle_hours
+from weft.twin.traffic.made_up import made_up
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -16,13 +16,13 @@ from bench.scaling_bench.truth import off_by, true_speed
 from weft.domain.workload import Role
 from weft.perf import predict
 from weft.perf.steps import stepper
-from weft.twin.modelled import step_table
-from weft.twin.speed import EngineSpeed
+from weft.twin.engine.modelled import step_table
+from weft.twin.engine.speed import EngineSpeed
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from weft.twin.steps import StepTable
+    from weft.twin.engine.steps import StepTable
 
 READ: dict[str, Any] = yaml.safe_load(scenarios.FILE.read_text(encoding="utf-8"))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from tests.shaping.cases import CATALOG, DEEPSEEK, GB200, Wish
-from weft.cli.picture import Picture, picture_of
+from weft.cli.plan.picture import Picture, picture_of
 from weft.domain.hardware import Precision
 from weft.domain.shape import EngineName, Shape
 from weft.domain.workload import Role, Slo

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from weft.api import converge_status, pool_status, split_converge_status, split_status
 from weft.catalog import load
-from weft.cli.planning import plan_all
-from weft.cli.world import imagined_world
+from weft.cli.cluster.world import imagined_world
+from weft.cli.plan.planning import plan_all
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.status import Condition, Failure, Observed, PoolProgress, SplitProgress
 

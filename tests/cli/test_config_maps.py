@@ -12,10 +12,10 @@ from kubernetes.client import ApiClient, Configuration
 from tests.cli.terminal import pool
 from tests.protocol.scripted_server import ScriptedServer
 from weft.api import parse_pool
-from weft.cli.cluster import ClusterReader
-from weft.cli.config_maps import ConfigMaps
-from weft.cli.failure import CommandFailure
-from weft.cli.world import World
+from weft.cli.cluster.config_maps import ConfigMaps
+from weft.cli.cluster.reading import ClusterReader
+from weft.cli.cluster.world import World
+from weft.cli.ends.failure import CommandFailure
 from weft.observe.reading import Reader
 
 if TYPE_CHECKING:

@@ -11,12 +11,12 @@ import yaml
 from tests.decide.world import World, external, pool, pool_spec
 from tests.fabric.cluster import board, busy, rack
 from weft.catalog import load
-from weft.cli.considered import SHOWN, considered, considered_page
-from weft.cli.explain_command import run_explain
-from weft.cli.failure import CommandFailure
-from weft.cli.running import Running
-from weft.cli.sitting import seat
-from weft.cli.terminal import console
+from weft.cli.cluster.running import Running
+from weft.cli.cluster.sitting import seat
+from weft.cli.ends.failure import CommandFailure
+from weft.cli.explain.command import run_explain
+from weft.cli.explain.considered import SHOWN, considered, considered_page
+from weft.cli.telling.terminal import console
 from weft.domain.reasons import Reason
 from weft.fabric import build_fabric
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     import pytest
     from rich.console import RenderableType
 
-    from weft.cli.considered import Considered
-    from weft.cli.sitting import Sitting
+    from weft.cli.cluster.sitting import Sitting
+    from weft.cli.explain.considered import Considered
     from weft.domain.snapshot import PoolRecord
 
 Json = dict[str, Any]

@@ -17,10 +17,10 @@ from tests.decide.world import World, external, of_kueue, pool, pool_spec
 from tests.fabric.cluster import board, busy
 from tests.fabric.cluster import node as unlabelled
 from weft.catalog import load
-from weft.cli.drain_page import drain_page
-from weft.cli.draining import drain
-from weft.cli.following import follow
-from weft.cli.terminal import console
+from weft.cli.drain.draining import drain
+from weft.cli.drain.following import follow
+from weft.cli.drain.page import drain_page
+from weft.cli.telling.terminal import console
 from weft.domain.reasons import Reason
 from weft.domain.spec import RolloutSpec
 from weft.domain.workload import Role

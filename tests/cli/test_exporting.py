@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.render.pools import plan, shape
-from weft.cli.exporting import exported_pool, exported_split
+from weft.cli.plan.exporting import exported_pool, exported_split
 
 RANKS = plan(shape(2, "GB200", data_parallel=4, expert_parallel=8, gpus_per_pod=4))
 

@@ -16,9 +16,9 @@ from tests.cli.terminal import listed, node, pod, pool, weft, written
 from tests.fabric.cluster import board
 from tests.yardstick import assert_no_steeper
 from weft.catalog import load
-from weft.cli.fabric_html import COLOURS, NOTCHES, colours, fabric_html
-from weft.cli.running import Running
-from weft.cli.sitting import seat
+from weft.cli.cluster.running import Running
+from weft.cli.cluster.sitting import seat
+from weft.cli.fabric.html import COLOURS, NOTCHES, colours, fabric_html
 from weft.fabric import build_fabric
 
 if TYPE_CHECKING:

@@ -321,7 +321,7 @@ def test_a_fault_of_ours_says_so_and_keeps_the_traceback(monkeypatch: pytest.Mon
     def broken(*_: Any) -> None:  # noqa: ANN401 - whatever it is called with
         raise ZeroDivisionError
 
-    monkeypatch.setattr("weft.cli.plan_command.plan_all", broken)
+    monkeypatch.setattr("weft.cli.plan.command.plan_all", broken)
     ending = weft("plan", "-f", "-", stdin=yaml.safe_dump(pool()))
     assert 4 == ending.code
     assert "ZeroDivisionError" in ending.err

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from tests.cli.terminal import listed, node, pool, split, weft, written
-from weft.cli.failure import CommandFailure
-from weft.cli.live_trace import Recorded, live_trace
+from weft.cli.ends.failure import CommandFailure
+from weft.cli.simulate.live_trace import Recorded, live_trace
 from weft.domain.shape import EngineName
 from weft.engines import series_for
 

@@ -10,11 +10,11 @@ import pytest
 
 from tests.cli.statuses import decided
 from tests.cli.terminal import listed, node, pod, pool, split, weft, written
-from weft.cli.explain_page import explanation, is_ready
-from weft.cli.figures import figure, moment
-from weft.cli.reference import parse_reference
-from weft.cli.terminal import console
-from weft.cli.top_page import top_page
+from weft.cli.explain.page import explanation, is_ready
+from weft.cli.explain.top_page import top_page
+from weft.cli.telling.figures import figure, moment
+from weft.cli.telling.terminal import console
+from weft.cli.typed.reference import parse_reference
 from weft.domain.figures import counted, digits, seconds
 
 if TYPE_CHECKING:
@@ -220,7 +220,7 @@ def test_a_fabric_without_accelerators_asks_for_the_device_plugin(tmp_path: Path
 
 
 def test_a_narrow_terminal_gets_no_column_of_single_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("weft.cli.terminal.WIDTH_OF_A_PIPE", 80)
+    monkeypatch.setattr("weft.cli.telling.terminal.WIDTH_OF_A_PIPE", 80)
     page = weft("plan", "-f", written(tmp_path / "pool.yaml", pool())).out
     losers = page.partition("why the others lost")[2].splitlines()
     assert any("requests/s  CostsMore" in line for line in losers)
@@ -229,7 +229,7 @@ def test_a_narrow_terminal_gets_no_column_of_single_words(tmp_path: Path, monkey
 
 def test_no_figure_is_cut_on_a_terminal_that_is_too_narrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Forty columns, in which a table of seven does not fit: the terminal breaks its lines."""
-    monkeypatch.setattr("weft.cli.terminal.WIDTH_OF_A_PIPE", 40)
+    monkeypatch.setattr("weft.cli.telling.terminal.WIDTH_OF_A_PIPE", 40)
     nodes = written(tmp_path / "nodes.yaml", listed(*(node(f"board-{index}") for index in range(4))))
     page = weft("fabric", "--fabric", nodes).out
     assert "…" not in page

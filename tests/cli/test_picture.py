@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from tests.cli.pictures import curve, deepseek, llama, out_of_reach, shape
 from tests.shaping.cases import B200, CATALOG, H200, Wish
-from weft.cli.picture import decades, envelope, finer, picture_of
-from weft.cli.placing_labels import Box, Label, Obstacles, Placed, placed
+from weft.cli.plan.picture import decades, envelope, finer, picture_of
+from weft.cli.plan.placing_labels import Box, Label, Obstacles, Placed, placed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from weft.cli.picture import Picture
+    from weft.cli.plan.picture import Picture
 
 NOWHERE = np.empty((0, 2))
 PAGE = Box(0.0, 0.0, 200.0, 120.0)

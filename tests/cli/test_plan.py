@@ -12,7 +12,7 @@ import yaml
 from tests.catalog.configs import SHORT_LLAMA
 from tests.cli.terminal import listed, node, pod, pool, shell, split, weft, written
 from weft.catalog import load
-from weft.cli.world import imagined_world
+from weft.cli.cluster.world import imagined_world
 from weft.fabric import build_fabric
 
 ROOT = Path(__file__).parents[2]

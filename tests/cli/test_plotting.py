@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.cli.pictures import deepseek, llama, out_of_reach, prefill
-from weft.cli import plotting
-from weft.cli.failure import INPUT_IS_WRONG, CommandFailure
-from weft.cli.plotting import file_ending, write_plot
+from weft.cli.ends.failure import INPUT_IS_WRONG, CommandFailure
+from weft.cli.plan import plotting
+from weft.cli.plan.plotting import file_ending, write_plot
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from matplotlib.text import Text
 
-    from weft.cli.picture import Picture
+    from weft.cli.plan.picture import Picture
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -200,6 +200,9 @@ def test_a_pool_that_only_prefills_has_no_picture(tmp_path: Path) -> None:
 
 def test_weft_loads_no_matplotlib_until_it_draws() -> None:
     """It need not be installed."""
-    check = "import sys, weft.cli.main, weft.cli.plotting, weft.cli.terminal_plot; print('matplotlib' in sys.modules)"
+    check = (
+        "import sys, weft.cli.main, weft.cli.plan.plotting, weft.cli.plan.terminal_plot; "
+        "print('matplotlib' in sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True, timeout=50)
     assert "False\n" == done.stdout

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.cli.terminal import weft
-from weft.cli.predicting import ADDED, NEEDED
+from weft.cli.plan.predicting import ADDED, NEEDED
 
 if TYPE_CHECKING:
     from tests.cli.terminal import Ending

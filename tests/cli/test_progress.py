@@ -10,7 +10,7 @@ import yaml
 
 from tests.cli.terminal import pool
 from tests.eventually import eventually
-from weft.cli import terminal
+from weft.cli.telling import terminal
 
 if TYPE_CHECKING:
     import pytest

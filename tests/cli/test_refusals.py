@@ -12,7 +12,7 @@ import yaml
 
 from tests.cli.terminal import node, pod, pool, split, weft, written
 from tests.yardstick import assert_no_steeper
-from weft.cli.resources import the_resources
+from weft.cli.files.resources import the_resources
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

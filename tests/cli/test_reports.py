@@ -10,9 +10,9 @@ from kubernetes.client import ApiClient, Configuration
 
 from tests.cli.terminal import weft, written
 from tests.protocol.scripted_server import ScriptedServer
-from weft.cli.cluster import ClusterReader
-from weft.cli.failure import CommandFailure
-from weft.cli.world import world_of_cluster
+from weft.cli.cluster.reading import ClusterReader
+from weft.cli.cluster.world import world_of_cluster
+from weft.cli.ends.failure import CommandFailure
 from weft.domain.reports import TopologyReport
 from weft.observe.reading import Reader
 

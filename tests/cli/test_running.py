@@ -9,11 +9,11 @@ import pytest
 from kubernetes.client import ApiException
 
 from tests.cli.terminal import node, pool, written
-from weft.cli.fabric_command import run_fabric
-from weft.cli.failure import CommandFailure
-from weft.cli.running import running
-from weft.cli.terminal import Format
-from weft.cli.world import World, world_of_file
+from weft.cli.cluster.running import running
+from weft.cli.cluster.world import World, world_of_file
+from weft.cli.ends.failure import CommandFailure
+from weft.cli.fabric.command import run_fabric
+from weft.cli.telling.terminal import Format
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

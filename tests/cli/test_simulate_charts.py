@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 
-from weft.cli.simulate_charts import RIGHT, WIDTH, Chart, ChartLine, TimeAxis, chart_svg, marks_svg
+from weft.cli.simulate.charts import RIGHT, WIDTH, Chart, ChartLine, TimeAxis, chart_svg, marks_svg
 
 SCENE = TimeAxis(100.0)
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from tests.cli.outcomes import Made
 from tests.cli.terminal import listed, node, pool, weft, written
-from weft.cli.simulate_oracle import does_as, no_dearer
-from weft.cli.simulate_page import as_page
-from weft.cli.simulate_report import Report
-from weft.cli.terminal import show
+from weft.cli.simulate.oracle import does_as, no_dearer
+from weft.cli.simulate.page import as_page
+from weft.cli.simulate.report import Report
+from weft.cli.telling.terminal import show
 from weft.domain.workload import Slo
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from tests.cli.outcomes import Made
-from weft.cli.simulate_html import MOST_REASONS, simulation_html
-from weft.cli.simulate_page import as_data, as_page
-from weft.cli.simulate_report import Report, percent
-from weft.cli.terminal import show
+from weft.cli.simulate.html import MOST_REASONS, simulation_html
+from weft.cli.simulate.page import as_data, as_page
+from weft.cli.simulate.report import Report, percent
+from weft.cli.telling.terminal import show
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.workload import Role, Slo
 from weft.twin.outcome import Answers, DecisionEvent, Shortage

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from weft.cli.simulate_series import (
+from weft.cli.simulate.series import (
     clock,
     edges_of,
     edges_until,

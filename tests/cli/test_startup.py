@@ -62,7 +62,7 @@ import {modules}
 spent = time.process_time() - start
 print(spent / min(before, row()))
 """
-TO_BEGIN = "weft.cli.main, weft.cli.files, weft.cli.world, weft.cli.planning"
+TO_BEGIN = "weft.cli.main, weft.cli.files.reading, weft.cli.cluster.world, weft.cli.plan.planning"
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ TO_BEGIN = "weft.cli.main, weft.cli.files, weft.cli.world, weft.cli.planning"
     [
         ("weft.cli.main", 0.15),
         (TO_BEGIN, 0.3),
-        (f"{TO_BEGIN}, weft.catalog, weft.decide, weft.cli.plan_page", 0.6),
+        (f"{TO_BEGIN}, weft.catalog, weft.decide, weft.cli.plan.page", 0.6),
     ],
     ids=["to understand the command", "to begin to plan", "to answer"],
 )
@@ -115,9 +115,9 @@ TRACED = """
 import json, sys, tracemalloc
 tracemalloc.start()
 from weft.catalog import load
-from weft.cli.files import load_documents
-from weft.cli.planning import plan_all
-from weft.cli.world import world_of_file
+from weft.cli.files.reading import load_documents
+from weft.cli.plan.planning import plan_all
+from weft.cli.cluster.world import world_of_file
 import weft.cli.main, weft.decide
 documents, world, catalog = load_documents(sys.argv[1]), world_of_file(sys.argv[2]), load()
 tracemalloc.reset_peak()

@@ -16,7 +16,7 @@ from tests.cli.terminal import Json, pool, split, weft, written
 from tests.yardstick import assert_each_quick
 from weft.api.parsing import parse_pool, parse_split
 from weft.catalog import load
-from weft.cli.study_page import PARTS
+from weft.cli.plan.study_page import PARTS
 from weft.domain.figures import digits
 from weft.domain.units import MIB
 from weft.perf.steps import Seconds

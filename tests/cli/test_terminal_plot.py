@@ -10,14 +10,14 @@ import pytest
 from rich.cells import cell_len
 
 from tests.cli.pictures import deepseek, llama, out_of_reach, prefill
-from weft.cli.fabric_page import FREE, LOST, PROMISED, SPARE, USED
-from weft.cli.plain_marks import PLAIN_MARKS
-from weft.cli.terminal_plot import terminal_plot
+from weft.cli.fabric.page import FREE, LOST, PROMISED, SPARE, USED
+from weft.cli.plan.terminal_plot import terminal_plot
+from weft.cli.telling.plain_marks import PLAIN_MARKS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from weft.cli.picture import Picture
+    from weft.cli.plan.picture import Picture
 
 
 def lines(picture: Picture, width: int = 100, height: int = 28) -> list[str]:

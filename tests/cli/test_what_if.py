@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.cli.terminal import pool
-from weft.cli.failure import CommandFailure
-from weft.cli.what_if import changed
+from weft.cli.ends.failure import CommandFailure
+from weft.cli.files.what_if import changed
 
 
 def spec(*wishes: str) -> Any:  # noqa: ANN401 - YAML

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from tests.decide.world import NVIDIA, World, external, pool, pool_spec
 from tests.fabric.cluster import board, busy
 from weft.catalog import load
-from weft.cli.draining import drain
+from weft.cli.drain.draining import drain
 from weft.decide.counting.accounts import Accounts
 from weft.decide.plans.facts import Facts
 from weft.decide.plans.planning import Planned, plan_pool
 from weft.domain.quotas import QuotaRecord
 from weft.domain.spec import RolloutSpec
 from weft.fabric import build_fabric
-from weft.twin.pods import SimulatedPod
+from weft.twin.cluster.pods import SimulatedPod
 
 if TYPE_CHECKING:
     from weft.domain.cluster import PodRecord

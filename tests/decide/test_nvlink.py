@@ -14,7 +14,7 @@ from tests.decide.test_compute_domains import somebodys
 from tests.decide.world import World, external
 from tests.fabric.cluster import busy, rack, tray
 from weft.catalog import load
-from weft.cli.following import follow
+from weft.cli.drain.following import follow
 from weft.domain.reasons import Reason
 from weft.domain.spec import PoolSpec, RolloutSpec
 from weft.domain.workload import Role

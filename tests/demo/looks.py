@@ -15,7 +15,7 @@ from e2e.demo.world import World
 from weft.catalog import load
 from weft.fabric import build_fabric
 from weft.observe.records import read_node
-from weft.twin.fleet import SimulatedFleet
+from weft.twin.live.fleet import SimulatedFleet
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -14,7 +14,7 @@ from tests.cli.terminal import listed, weft, written
 from tests.demo.looks import NAMES, look, nodes, resources
 
 if TYPE_CHECKING:
-    from weft.twin.fleet import LiveStream
+    from weft.twin.live.fleet import LiveStream
 
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 each_stream = pytest.mark.parametrize("stream", scenario.STREAMS, ids=lambda stream: stream.name)

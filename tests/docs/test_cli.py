@@ -12,11 +12,11 @@ from typer.main import get_command
 
 from tests.cli.terminal import weft
 from tests.docs.samples import pattern_of, sample_of, without_figures
-from weft.cli.failure import __doc__ as exit_codes
+from weft.cli.ends.failure import __doc__ as exit_codes
 from weft.cli.main import app
-from weft.cli.predicting import ADDED, NEEDED
-from weft.cli.simulate_command import POLICIES
-from weft.twin.made_up import SHAPES
+from weft.cli.plan.predicting import ADDED, NEEDED
+from weft.cli.simulate.command import POLICIES
+from weft.twin.traffic.made_up import SHAPES
 
 REPOSITORY = Path(__file__).parents[2]
 FILE = REPOSITORY / "docs" / "cli.md"

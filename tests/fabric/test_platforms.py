@@ -15,7 +15,7 @@ import pytest
 
 from tests.cli.terminal import weft
 from weft.catalog import load
-from weft.cli.world import World, world_of_file
+from weft.cli.cluster.world import World, world_of_file
 from weft.fabric import build_fabric
 
 if TYPE_CHECKING:

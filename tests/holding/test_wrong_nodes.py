@@ -15,10 +15,10 @@ from tests.cli.terminal import listed, weft
 from tests.holding.cluster import CLIQUE, GPU, boards, node_body, rack
 from tests.holding.operation import Operation, pool_body
 from weft.catalog import load
-from weft.cli.considered import considered, considered_page
-from weft.cli.running import Running
-from weft.cli.sitting import seat
-from weft.cli.terminal import console
+from weft.cli.cluster.running import Running
+from weft.cli.cluster.sitting import seat
+from weft.cli.explain.considered import considered, considered_page
+from weft.cli.telling.terminal import console
 from weft.fabric import build_fabric
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weft.observe.arithmetic import few_far_longer
-from weft.twin.counts import TOKEN_BUCKETS
+from weft.twin.engine.counts import TOKEN_BUCKETS
 
 BOUNDS = (*map(float, TOKEN_BUCKETS), math.inf)
 

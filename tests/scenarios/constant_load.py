@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 from weft.api.parsing import parse_pool
 from weft.catalog import load
-from weft.twin.fleet import LivePod, LiveStream, SimulatedFleet
-from weft.twin.modelled import engine_speed
-from weft.twin.server import EngineServers
-from weft.twin.traffic import LogNormalLengths, Profile
+from weft.twin.engine.modelled import engine_speed
+from weft.twin.live.fleet import LivePod, LiveStream, SimulatedFleet
+from weft.twin.live.server import EngineServers
+from weft.twin.traffic.open_loop import LogNormalLengths, Profile
 
 if TYPE_CHECKING:
     from tests.installed import Place

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from weft.twin.speed import EngineSpeed
+    from weft.twin.engine.speed import EngineSpeed
 
 
 @dataclass(eq=False)

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from weft.twin.front import FrontOptions
-from weft.twin.scrapes import ScrapeOptions
-from weft.twin.serving import Route, Serving
-from weft.twin.speed import EngineSpeed
-from weft.twin.steps import StepTable
-from weft.twin.trace import Trace
+from weft.twin.engine.speed import EngineSpeed
+from weft.twin.engine.steps import StepTable
+from weft.twin.serving.front import FrontOptions
+from weft.twin.serving.scrapes import ScrapeOptions
+from weft.twin.serving.stream import Route, Serving
+from weft.twin.traffic.trace import Trace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

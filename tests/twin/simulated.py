@@ -13,15 +13,15 @@ from weft.api import parse_split
 from weft.catalog import load
 from weft.domain.scaling_spec import ScalingSpec
 from weft.domain.workload import Slo, Workload
-from weft.twin.serving import Route, Stream
+from weft.twin.serving.stream import Route, Stream
 from weft.twin.simulation import SimulationSetting
-from weft.twin.trace import Trace
+from weft.twin.traffic.trace import Trace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from weft.domain.snapshot import PoolRecord
-    from weft.twin.policy import PoolView
+    from weft.twin.policies.policy import PoolView
 
 INPUT, OUTPUT = 16_000, 200
 WORKLOAD = Workload(1.0, INPUT, OUTPUT, INPUT, OUTPUT)

@@ -13,16 +13,16 @@ from weft.domain.action import CreatePod, DeletePod, ReleasePods, UnroutePod
 from weft.domain.cluster import PodPhase, Taint
 from weft.domain.quotas import QuotaRecord
 from weft.render import render_pods
-from weft.twin.cluster import SimulatedCluster
-from weft.twin.kubelets import BIND_SECONDS
-from weft.twin.node_faults import EVICT_SECONDS, SILENT_SECONDS
-from weft.twin.pods import EPOCH
-from weft.twin.start_up import Fault, FaultKind, StartPhases
+from weft.twin.cluster.cluster import SimulatedCluster
+from weft.twin.cluster.kubelets import BIND_SECONDS
+from weft.twin.cluster.node_faults import EVICT_SECONDS, SILENT_SECONDS
+from weft.twin.cluster.pods import EPOCH
+from weft.twin.cluster.start_up import Fault, FaultKind, StartPhases
 
 if TYPE_CHECKING:
     from weft.domain.cluster import NodeRecord, PodRecord
     from weft.domain.shape import Shape
-    from weft.twin.pods import SimulatedPod
+    from weft.twin.cluster.pods import SimulatedPod
 
 EVEN = StartPhases(image_seconds=30.0, weights_seconds=20.0, compile_seconds=5.0, capture_seconds=5.0, spread=0.0)
 FIRST, LATER = 60.0, 30.0  # seconds from binding to readiness: with the image, and without

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from weft.twin.engine import SimulatedEngine
-from weft.twin.exposition import EngineMetrics
-from weft.twin.request import RequestStage, SimulatedRequest
-from weft.twin.speed import EngineSpeed
-from weft.twin.steps import StepTable
+from weft.twin.engine.engine import SimulatedEngine
+from weft.twin.engine.request import RequestStage, SimulatedRequest
+from weft.twin.engine.speed import EngineSpeed
+from weft.twin.engine.steps import StepTable
+from weft.twin.live.exposition import EngineMetrics
 
 # A step takes 10 ms and 0.2 ms for each sequence; prompts run at 20,000 tokens a second.
 SPEED = EngineSpeed(

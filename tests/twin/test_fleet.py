@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
-from weft.twin.fleet import LivePod, LiveStream, SimulatedFleet
-from weft.twin.speed import EngineSpeed
-from weft.twin.steps import StepTable
-from weft.twin.traffic import LogNormalLengths, Profile
+from weft.twin.engine.speed import EngineSpeed
+from weft.twin.engine.steps import StepTable
+from weft.twin.live.fleet import LivePod, LiveStream, SimulatedFleet
+from weft.twin.traffic.open_loop import LogNormalLengths, Profile
 
 SPEED = EngineSpeed(
     StepTable({(1, 1): 0.0102, (101, 1): 0.0302}, {(1, 1): 0.00005, (10_001, 1): 0.50005}),

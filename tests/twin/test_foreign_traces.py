@@ -9,8 +9,8 @@ import lzma
 
 import pytest
 
-from weft.twin.trace import Trace, TraceError
-from weft.twin.trace_files import read_trace
+from weft.twin.traffic.files import read_trace
+from weft.twin.traffic.trace import Trace, TraceError
 
 SECOND = 1_735_689_600  # since 1970
 UNITS = {"seconds": 1, "milliseconds": 10**3, "microseconds": 10**6, "nanoseconds": 10**9}

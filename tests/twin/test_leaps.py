@@ -11,11 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.twin.oracle import Asked, Oracle
-from weft.twin.counts import TPOT_BUCKETS
-from weft.twin.engine import SimulatedEngine
-from weft.twin.request import RequestStage, SimulatedRequest
-from weft.twin.speed import EngineSpeed
-from weft.twin.steps import Graphs, StepTable
+from weft.twin.engine.counts import TPOT_BUCKETS
+from weft.twin.engine.engine import SimulatedEngine
+from weft.twin.engine.request import RequestStage, SimulatedRequest
+from weft.twin.engine.speed import EngineSpeed
+from weft.twin.engine.steps import Graphs, StepTable
 
 # Times that never meet those of the loads below.
 TABLE = StepTable(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tests.twin.simulated import WITH_RDMA, duo, trace
+from weft.twin.cluster.start_up import StartPhases
 from weft.twin.simulation import simulate
-from weft.twin.start_up import StartPhases
 
 QUICK = StartPhases(image_seconds=10.0, weights_seconds=20.0, compile_seconds=5.0, capture_seconds=5.0, spread=0.0)
 HALVES = (PREFILL, DECODE) = range(2)

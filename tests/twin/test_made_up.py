@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.twin.made_up import SHAPES, made_up
-from weft.twin.trace import MOST_TOKENS, Trace, TraceError
-from weft.twin.traffic import whole_tokens
+from weft.twin.traffic.made_up import SHAPES, made_up
+from weft.twin.traffic.open_loop import whole_tokens
+from weft.twin.traffic.trace import MOST_TOKENS, Trace, TraceError
 
 
 def rate(trace: Trace, begin: float, end: float) -> float:

@@ -11,7 +11,7 @@ import pytest
 from tests.twin.simulated import OUTPUT, chat, setting
 from weft.domain.spec import EngineSpec
 from weft.twin.simulation import simulate
-from weft.twin.trace import Trace
+from weft.twin.traffic.trace import Trace
 
 if TYPE_CHECKING:
     from weft.domain.snapshot import PoolRecord

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weft.domain.workload import Slo
-from weft.twin.engine import SimulatedEngine
-from weft.twin.need import answerable, attainable, cached_tokens, demand, replicas_needed, split_needed
-from weft.twin.request import SimulatedRequest
-from weft.twin.speed import EngineSpeed
-from weft.twin.steps import StepTable
-from weft.twin.trace import Trace
+from weft.twin.engine.engine import SimulatedEngine
+from weft.twin.engine.request import SimulatedRequest
+from weft.twin.engine.speed import EngineSpeed
+from weft.twin.engine.steps import StepTable
+from weft.twin.hindsight.need import answerable, attainable, cached_tokens, demand, replicas_needed, split_needed
+from weft.twin.traffic.trace import Trace
 
 TPOT = 0.05
 SLO = Slo(ttft=((99, 2.0),), tpot=((95, TPOT / 2.0), (99, TPOT)))

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.twin.simulated import INPUT, duo, trace
+from weft.twin.cluster.start_up import StartPhases
 from weft.twin.simulation import simulate
-from weft.twin.start_up import StartPhases
 
 if TYPE_CHECKING:
+    from weft.twin.engine.speed import EngineSpeed
     from weft.twin.outcome import SimulationOutcome
-    from weft.twin.speed import EngineSpeed
 
 EVEN = StartPhases(image_seconds=30.0, weights_seconds=60.0, compile_seconds=5.0, capture_seconds=5.0, spread=0.0)
 PREFILL, DECODE = 0, 1

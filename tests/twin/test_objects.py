@@ -6,7 +6,7 @@ from typing import Any
 
 from weft.domain import labels
 from weft.domain.action import ApplyObject, DeleteObject
-from weft.twin.objects import SimulatedObjects
+from weft.twin.cluster.objects import SimulatedObjects
 
 
 def body(kind: str = "Service", **spec: Any) -> dict[str, Any]:  # noqa: ANN401 - any JSON

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.twin.oracle import (
+from weft.twin.hindsight.oracle import (
     PoolNeed,
     Terms,
     bound_hours,

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from weft.twin.oracle import PoolNeed, Terms, oracle_hours
-from weft.twin.oracle_search import LATE, MOST_RUNS, Run, cheapest_run
+from weft.twin.hindsight.oracle import PoolNeed, Terms, oracle_hours
+from weft.twin.hindsight.search import LATE, MOST_RUNS, Run, cheapest_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from weft.twin.oracle import OracleHours, Steps
+    from weft.twin.hindsight.oracle import OracleHours, Steps
 
 REQUESTS = np.ones(12)
 PEAK = PoolNeed("pool", 1, np.array([4.0] * 6 + [8.0] + [4.0] * 5))

@@ -15,7 +15,7 @@ from weft.decide import decide
 from weft.domain.snapshot import Snapshot
 from weft.domain.workload import Workload
 from weft.twin.simulation import SimulationSetting, simulate
-from weft.twin.trace import Trace
+from weft.twin.traffic.trace import Trace
 
 if TYPE_CHECKING:
     from weft.domain.cluster import NodeRecord

@@ -20,13 +20,13 @@ from weft.observe.direct import DirectSource
 from weft.observe.exposition import parse
 from weft.observe.observation import observe_pool
 from weft.observe.scrape_target import EngineTarget
-from weft.twin.exposition import EngineMetrics
-from weft.twin.observing import percentiles
-from weft.twin.scrapes import ScrapeOptions
+from weft.twin.live.exposition import EngineMetrics
+from weft.twin.serving.observing import percentiles
+from weft.twin.serving.scrapes import ScrapeOptions
 
 if TYPE_CHECKING:
     from weft.domain.snapshot import PodObservation, PoolObservation
-    from weft.twin.serving import Route, Serving
+    from weft.twin.serving.stream import Route, Serving
 
 SERIES = series_for(EngineName.VLLM, "0.21.0")
 STARTED = MeasuredStart(7, (0, 12, 0, 0, 21))

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.twin.serving_cases import PREFILL_SECONDS, SPEED, poisson, serving, trace
-from weft.twin.front import FrontOptions, FrontRule
+from weft.twin.serving.front import FrontOptions, FrontRule
 
 if TYPE_CHECKING:
-    from weft.twin.serving import Serving
+    from weft.twin.serving.stream import Serving
 
 LONG = 1e4
 

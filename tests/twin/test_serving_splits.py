@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.twin.serving_cases import PREFILL_SECONDS, SPEED, SPLIT, poisson, serving, trace
-from weft.twin.front import FrontOptions
+from weft.twin.serving.front import FrontOptions
 
 if TYPE_CHECKING:
-    from weft.twin.serving import Serving
+    from weft.twin.serving.stream import Serving
 
 TRANSFER, STEP = 0.03, 0.0102
 LINK = replace(SPEED, transfer_seconds=TRANSFER, transfer_seconds_per_token=0.001)  # a second for a prompt

@@ -11,11 +11,11 @@ import pytest
 
 from tests.twin.simulated import INPUT, OUTPUT, Written, chat, duo, setting, trace
 from weft.domain.reasons import Reason
-from weft.twin.front import FrontOptions
+from weft.twin.cluster.start_up import Fault, FaultKind, StartPhases
+from weft.twin.engine.steps import StepTable
+from weft.twin.serving.front import FrontOptions
 from weft.twin.simulation import FINISH_SECONDS, USUAL_MOMENTS, sample_seconds, simulate
-from weft.twin.start_up import Fault, FaultKind, StartPhases
-from weft.twin.steps import StepTable
-from weft.twin.trace import Trace
+from weft.twin.traffic.trace import Trace
 
 if TYPE_CHECKING:
     from weft.twin.outcome import PoolSample, SimulationOutcome

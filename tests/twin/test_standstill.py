@@ -10,14 +10,14 @@ import pytest
 
 from tests.counting import counted
 from tests.twin.simulated import INPUT, OUTPUT, chat, duo, setting
+from weft.twin.cluster.start_up import Fault, FaultKind, StartPhases
 from weft.twin.policies import default
 from weft.twin.simulation import simulate
-from weft.twin.start_up import Fault, FaultKind, StartPhases
-from weft.twin.trace import Trace
+from weft.twin.traffic.trace import Trace
 
 if TYPE_CHECKING:
     from weft.twin.outcome import SimulationOutcome
-    from weft.twin.policy import Policy
+    from weft.twin.policies.policy import Policy
     from weft.twin.simulation import SimulationSetting
 
 QUICK = StartPhases(image_seconds=30.0, weights_seconds=70.0, compile_seconds=5.0, capture_seconds=5.0)

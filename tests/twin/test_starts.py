@@ -11,8 +11,8 @@ from weft.catalog import load
 from weft.domain.changed import changed
 from weft.domain.spec import ModelSource, SourceKind
 from weft.perf import estimated_start
-from weft.twin.start_up import StartPhases
-from weft.twin.starts import Starts
+from weft.twin.cluster.start_up import StartPhases
+from weft.twin.cluster.starts import Starts
 
 if TYPE_CHECKING:
     from weft.domain.shape import Plan

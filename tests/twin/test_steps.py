@@ -13,8 +13,8 @@ from weft.domain.hardware import Precision
 from weft.domain.shape import EngineName, Shape
 from weft.perf.replica import ReplicaModel
 from weft.perf.steps import stepper
-from weft.twin.modelled import step_table
-from weft.twin.steps import Grid, PiecewiseLinear, StepTable, read_table
+from weft.twin.engine.modelled import step_table
+from weft.twin.engine.steps import Grid, PiecewiseLinear, StepTable, read_table
 
 MEASURED = """step,size,context_tokens,seconds
 decode,1,1000,0.010

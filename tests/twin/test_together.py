@@ -11,15 +11,15 @@ from tests.decide.world import pool
 from tests.twin.simulated import Written, chat, duo, setting, trace
 from weft.domain.quotas import QuotaRecord, QuotaScope
 from weft.domain.reasons import Reason
-from weft.twin.serving import Route, Stream
+from weft.twin.cluster.start_up import StartPhases
+from weft.twin.serving.stream import Route, Stream
 from weft.twin.simulation import simulate_together
-from weft.twin.start_up import StartPhases
 
 if TYPE_CHECKING:
     from weft.domain.snapshot import PoolRecord
     from weft.twin.outcome import SimulationOutcome
     from weft.twin.simulation import SimulationSetting
-    from weft.twin.trace import Trace
+    from weft.twin.traffic.trace import Trace
 
 EVEN = StartPhases(image_seconds=30.0, weights_seconds=60.0, compile_seconds=5.0, capture_seconds=5.0, spread=0.0)
 STEADY, RISE = trace((900.0, 6.5), seed=4), trace((300.0, 0.5), (600.0, 7.8))

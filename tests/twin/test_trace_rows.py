@@ -7,8 +7,8 @@ import io
 
 import pytest
 
-from weft.twin.trace import Trace, TraceError
-from weft.twin.trace_files import read_trace
+from weft.twin.traffic.files import read_trace
+from weft.twin.traffic.trace import Trace, TraceError
 
 HEAD = "arrival_s,prompt,input_tokens,output_tokens\n"
 

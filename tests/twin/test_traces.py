@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.twin.trace import JITTER_SECONDS, Trace, TraceError
-from weft.twin.trace_files import read_trace
+from weft.twin.traffic.files import read_trace
+from weft.twin.traffic.trace import JITTER_SECONDS, Trace, TraceError
 
 PLAIN = "arrival_s,input_tokens,output_tokens\n0,4808,10\n1.25,110,8\n"
 PACKED = gzip.compress(PLAIN.encode(), mtime=0)  # the same bytes in every process that collects tests

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from weft.twin.traffic import LogNormalLengths, Profile, arrivals
+from weft.twin.traffic.open_loop import LogNormalLengths, Profile, arrivals
 
 
 def test_arrivals_follow_the_profile_and_repeat_with_the_seed() -> None:

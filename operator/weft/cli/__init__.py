@@ -1,5 +1,8 @@
 """The command line: `weft plan | simulate | predict | explain | top | fabric | replay | crds | run`.
 
+`main`: the commands. `replaying`: decisions that were recorded, decided again. Packages, each of which knows only those
+before it: `ends`, `telling`, `typed`, `files`, `cluster`, `fabric`, `plan`, `drain`, `explain`, `simulate`.
+
 Loading a command makes some hundred thousand objects without cycles, among which Python's garbage collector would
 search for cycles a hundred times: raising its thresholds takes a fifteenth off the time to the first answer.
 

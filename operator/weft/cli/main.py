@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from weft import __version__
-from weft.cli import options
-from weft.cli.commands import Commands
-from weft.cli.completing import Shell, write_script
-from weft.cli.failure import ANSWER_IS_NO, CommandFailure
-from weft.cli.inputs import refuse_to_read_twice, world_from
-from weft.cli.terminal import Format, show, working, write
+from weft.cli.cluster.inputs import refuse_to_read_twice, world_from
+from weft.cli.ends.failure import ANSWER_IS_NO, CommandFailure
+from weft.cli.telling.terminal import Format, show, working, write
+from weft.cli.typed import options
+from weft.cli.typed.commands import Commands
+from weft.cli.typed.completing import Shell, write_script
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -83,7 +83,7 @@ def plan(  # noqa: PLR0913 - one option a wish, as on every command line
     if drain:
         _plan_a_drain(drain, (fabric, context), form, beside=bool(files) or model is not None)
         return
-    from weft.cli.asking import ModelOptions, ModelWishes, documents_of
+    from weft.cli.plan.asking import ModelOptions, ModelWishes, documents_of
 
     if (model is None) == (not files):
         raise CommandFailure("give --file with resources, or --model with what is asked of it: one of them")
@@ -94,8 +94,8 @@ def plan(  # noqa: PLR0913 - one option a wish, as on every command line
     asked = ModelOptions.of(model, (rate, isl, osl), wishes, config) if model is not None else None
     documents = documents_of(tuple(files or ()), asked)
     world = world_from(fabric, context, imagine=True)
-    from weft.cli.plan_command import PlanOptions, run_plan
-    from weft.cli.study_page import Money
+    from weft.cli.plan.command import PlanOptions, run_plan
+    from weft.cli.plan.study_page import Money
 
     if not run_plan(PlanOptions(form, breakdown, export, Money(price), plot, chart), documents, world):
         raise typer.Exit(ANSWER_IS_NO)
@@ -104,7 +104,7 @@ def plan(  # noqa: PLR0913 - one option a wish, as on every command line
 def _plan_a_drain(nodes: list[str], where: tuple[str | None, str | None], form: Format, *, beside: bool) -> None:
     if beside:
         raise CommandFailure("--drain is about what runs: give it without --file and --model")
-    from weft.cli.drain_command import run_drain
+    from weft.cli.drain.command import run_drain
 
     if not run_drain(world_from(*where, imagine=False), nodes, form):
         raise typer.Exit(ANSWER_IS_NO)
@@ -153,13 +153,13 @@ def simulate(  # noqa: PLR0913 - one option a wish, as on every command line
     Needs no cluster. A made-up trace is a shape with numbers: requests a second (rate, from, to), seconds (seconds, at,
     over, every, lasting) and mean tokens of prompt and answer (isl, osl); docs/cli.md has all.
     """
-    from weft.cli.asking import documents_of
+    from weft.cli.plan.asking import documents_of
 
     traces = tuple(trace or ())
     _refuse_unclear_requests(files, traces, from_prometheus, hours)
     refuse_to_read_twice(*(files or ()), fabric, *(each.rpartition("=")[2] for each in traces))
-    from weft.cli.simulate_command import SimulateOptions, run_simulate
-    from weft.cli.simulate_wishes import Clients, SimulationWishes
+    from weft.cli.simulate.command import SimulateOptions, run_simulate
+    from weft.cli.simulate.wishes import Clients, SimulationWishes
 
     wishes = SimulationWishes(
         trace=traces,
@@ -197,8 +197,8 @@ def predict(
     Exit code 1 when a row cannot be answered; its reason is in the table.
     """
     from weft.catalog import load
-    from weft.cli.predicting import ADDED, predicted, read_table, write_table
-    from weft.cli.whole_files import refuse_unwritable
+    from weft.cli.files.whole import refuse_unwritable
+    from weft.cli.plan.predicting import ADDED, predicted, read_table, write_table
 
     refuse_unwritable(output)
     columns, rows = read_table(table)
@@ -229,11 +229,11 @@ def explain(
     Where a replica has no place (always with --domains) it looks at nodes and pods too, and lists each NVLink domain
     with why it was not taken.
     """
-    from weft.cli.reference import parse_reference
+    from weft.cli.typed.reference import parse_reference
 
     kind, called = parse_reference(resource if name is None else f"{resource}/{name}")
-    from weft.cli.cluster import connect
-    from weft.cli.explain_command import run_explain
+    from weft.cli.cluster.reading import connect
+    from weft.cli.explain.command import run_explain
 
     if not run_explain(connect(context, namespace), kind, called, domains=domains):
         raise typer.Exit(ANSWER_IS_NO)
@@ -249,10 +249,10 @@ def top(
     once: Annotated[bool, typer.Option("--once", help="print one table and exit")] = False,
 ) -> None:
     """Show every pool and split in a live table (plain and once when the output is no terminal)."""
-    from weft.cli.cluster import connect
-    from weft.cli.live import keep_showing
-    from weft.cli.terminal import console
-    from weft.cli.top_page import top_page
+    from weft.cli.cluster.reading import connect
+    from weft.cli.explain.top_page import top_page
+    from weft.cli.telling.live import keep_showing
+    from weft.cli.telling.terminal import console
 
     reader = connect(context, namespace)
 
@@ -288,7 +288,7 @@ def fabric(
     ] = None,
 ) -> None:
     """Print the tree of zones, network tiers, NVLink domains and nodes, with what runs where and what still fits."""
-    from weft.cli.fabric_command import run_fabric
+    from weft.cli.fabric.command import run_fabric
 
     run_fabric(world_from(file, context, imagine=False), form, html)
 
@@ -344,7 +344,7 @@ def run(  # noqa: PLR0913 - one option a setting, as on every operator's command
     plain_logs: Annotated[bool, typer.Option("--plain-logs", help="log lines for people instead of JSON")] = False,
 ) -> None:
     """Run the operator against a cluster until SIGTERM or Ctrl-C."""
-    from weft.cli.kubeconfig import choose_context, is_in_a_pod
+    from weft.cli.cluster.kubeconfig import choose_context, is_in_a_pod
 
     if kubeconfig is not None or context is not None or not is_in_a_pod():
         choose_context(kubeconfig, context)

@@ -12,9 +12,9 @@ from rich.text import Text
 
 from weft import __version__
 from weft.catalog import load
-from weft.cli.failure import ANSWER_IS_NO, INPUT_IS_WRONG, CommandFailure
-from weft.cli.tables import headed_table
-from weft.cli.terminal import Format, remark, show, write
+from weft.cli.ends.failure import ANSWER_IS_NO, INPUT_IS_WRONG, CommandFailure
+from weft.cli.telling.tables import headed_table
+from weft.cli.telling.terminal import Format, remark, show, write
 from weft.decide import decide
 from weft.domain.coded import NotCoded, coded, decoded
 from weft.domain.figures import counted

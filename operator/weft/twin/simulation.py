@@ -8,19 +8,19 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from weft.domain.workload import Role, Slo
-from weft.twin import external
-from weft.twin.cluster import SimulatedCluster
-from weft.twin.engines import Engines
-from weft.twin.front import FrontOptions
-from weft.twin.operation import SimulatedOperation
+from weft.twin.cluster.cluster import SimulatedCluster
+from weft.twin.cluster.parts import Parts
+from weft.twin.cluster.start_up import StartPhases
+from weft.twin.cluster.starts import Starts
+from weft.twin.operating import external
+from weft.twin.operating.engines import Engines
+from weft.twin.operating.operation import SimulatedOperation
+from weft.twin.operating.standstill import AWAKE_SECONDS, LEAP_SECONDS, POLICY_LEAPS, QUIET_SECONDS, may_leap
 from weft.twin.outcome import DecisionEvent, Moment, PoolFigures, PoolSample, SimulationOutcome
-from weft.twin.parts import Parts
-from weft.twin.scrapes import ScrapeOptions
+from weft.twin.serving.front import FrontOptions
+from weft.twin.serving.scrapes import ScrapeOptions
+from weft.twin.serving.streams import Streams
 from weft.twin.shortages import Shortages
-from weft.twin.standstill import AWAKE_SECONDS, LEAP_SECONDS, POLICY_LEAPS, QUIET_SECONDS, may_leap
-from weft.twin.start_up import StartPhases
-from weft.twin.starts import Starts
-from weft.twin.streams import Streams
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from weft.domain.cluster import NodeRecord, PodRecord
     from weft.domain.quotas import QuotaRecord
     from weft.domain.snapshot import PoolObservation, PoolRecord, ResourceKey, SplitRecord
-    from weft.twin.policy import Policy
-    from weft.twin.serving import Stream
-    from weft.twin.speed import EngineSpeed
-    from weft.twin.start_up import Fault
+    from weft.twin.cluster.start_up import Fault
+    from weft.twin.engine.speed import EngineSpeed
+    from weft.twin.policies.policy import Policy
+    from weft.twin.serving.stream import Stream
 
 SAMPLE_SECONDS = (1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0)  # possible steps of a timeline
 USUAL_MOMENTS = 300  # most steps until the last arrival, unless they are a minute apart

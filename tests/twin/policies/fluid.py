@@ -10,7 +10,7 @@ from tests.twin.policies.views import ANSWER, EACH, LAUNCH, MOST_SEQUENCES, pod,
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from weft.twin.policy import Policy, PoolView
+    from weft.twin.policies.policy import Policy, PoolView
 
 TICK = 5.0
 FASTEST = MOST_SEQUENCES / (ANSWER * (LAUNCH + EACH * MOST_SEQUENCES))  # requests/s of a replica with a full batch

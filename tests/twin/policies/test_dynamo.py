@@ -10,10 +10,10 @@ import pytest
 from tests.twin.policies.fluid import Fluid
 from tests.twin.policies.views import SPEED, STEPS, pod, view
 from weft.domain.workload import Role
+from weft.twin.engine.steps import StepTable
 from weft.twin.policies.dynamo import DynamoOptions, _Forecast
 from weft.twin.policies.forward_pass import ForwardPass, Requests, Targets
 from weft.twin.policies.predictors import Kalman, PredictorName
-from weft.twin.steps import StepTable
 
 PASSES = ForwardPass(SPEED)
 REQUESTS = Requests.of(1000.0, 200.0, 0.0)

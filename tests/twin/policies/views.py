@@ -13,9 +13,9 @@ from weft.domain.reasons import Explanation, Reason
 from weft.domain.shape import EngineName, EngineRelease, Limit, Percentiles, Plan, Prediction, Shape
 from weft.domain.snapshot import PodObservation, PoolObservation
 from weft.domain.workload import Role, Slo, Workload
-from weft.twin.policy import PoolView
-from weft.twin.speed import EngineSpeed
-from weft.twin.steps import StepTable
+from weft.twin.engine.speed import EngineSpeed
+from weft.twin.engine.steps import StepTable
+from weft.twin.policies.policy import PoolView
 
 PROMPT, ANSWER, CONTEXT = 1000.0, 200.0, 1100.0
 LAUNCH, EACH, A_TOKEN = 0.010, 0.0005, 1e-5

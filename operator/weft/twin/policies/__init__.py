@@ -1,7 +1,12 @@
 """Rules of other projects that decide counts, rebuilt from what they do, so that Weft is held against them fairly.
 
-Each is tuned before it is judged, over its `grid` on another trace; `frontier` turns its one knob of risk, from cheap
+Each is tuned before it is judged, over its grid on another trace; its frontier turns its one knob of risk, from cheap
 to safe. What a grid varies is what its users set; periods and windows that a project has in its code stay.
+
+`policy`: what a rule sees, and what it answers. `signals`: what it reads of each pod. `windows`: what it remembers.
+`hpa`: Kubernetes' own, as the controller in `horizontal`. `aibrix`: AIBrix's. `wva`: llm-d's. `dynamo`: Dynamo's, with
+    `forward_pass` for its engines, and `predictors`, which `by_library` fits. `heteroscale`: HeteroScale's.
+`static`: a fixed fleet. `schedule`: counts by the clock.
 """
 
 from __future__ import annotations
@@ -20,7 +25,7 @@ from weft.twin.policies.static import StaticOptions
 from weft.twin.policies.wva import CHART, SAMPLE, WvaOptions
 
 if TYPE_CHECKING:
-    from weft.twin.policy import Policy
+    from weft.twin.policies.policy import Policy
 
 __all__ = [
     "NAMES",

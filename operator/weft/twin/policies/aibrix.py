@@ -30,7 +30,7 @@ from weft.twin.policies.windows import Recent, replicas_for
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from weft.twin.policy import PoolView
+    from weft.twin.policies.policy import PoolView
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from weft.domain.snapshot import PodObservation
-    from weft.twin.policy import PoolView
+    from weft.twin.policies.policy import PoolView
 
 THROUGHPUT_SECONDS = INTERVAL_SECONDS
 LOAD_SECONDS = 5.0

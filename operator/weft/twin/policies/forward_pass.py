@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from weft.twin.speed import EngineSpeed
+    from weft.twin.engine.speed import EngineSpeed
 
 _MOST_CANDIDATES = 128
 _LARGEST_HIT = 0.95

@@ -26,7 +26,7 @@ from weft.twin.policies.windows import Recent, replicas_for
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from weft.twin.policy import PoolView
+    from weft.twin.policies.policy import PoolView
 
 WINDOW_SECONDS = 60.0
 

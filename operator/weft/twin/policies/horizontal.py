@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from weft.twin.policies.windows import Recent, replicas_for
 
 if TYPE_CHECKING:
-    from weft.twin.policy import PoolView
+    from weft.twin.policies.policy import PoolView
 
 SYNC_SECONDS = 15.0
 TOLERANCE = 0.1

@@ -26,7 +26,7 @@ from weft.twin.policies.signals import Signal
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from weft.twin.policy import PoolView
+    from weft.twin.policies.policy import PoolView
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from weft.twin.policy import PoolView
+    from weft.twin.policies.policy import PoolView
 
 
 @dataclass(frozen=True, slots=True)

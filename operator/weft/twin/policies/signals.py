@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from weft.domain.snapshot import PodObservation, PoolObservation
-    from weft.twin.policy import PoolView
+    from weft.twin.policies.policy import PoolView
 
 
 class Signal(StrEnum):

@@ -11,7 +11,7 @@ from weft.twin.policies.windows import replicas_for
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from weft.twin.policy import PoolView
+    from weft.twin.policies.policy import PoolView
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from weft.domain.snapshot import PodObservation
-    from weft.twin.policy import PoolView
+    from weft.twin.policies.policy import PoolView
 
 ANALYSIS_SECONDS = 30.0
 CHART = Behavior(up=Pace(240.0, 150.0, pods=10), down=Pace(240.0, 150.0, pods=10))

@@ -1,0 +1,72 @@
+"""The contexts of a kubeconfig, with an error that says what to do when it cannot be used."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from weft.cli.ends.failure import CLUSTER_REFUSES, CommandFailure
+
+_TOKEN = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
+
+
+@dataclass(frozen=True, slots=True)
+class KubeconfigContext:
+    """One context of a kubeconfig. `files` is as in KUBECONFIG: paths joined by colons."""
+
+    files: str
+    context: str
+    namespace: str
+
+
+def is_in_a_pod() -> bool:
+    """Whether a service account is mounted."""
+    return "KUBERNETES_SERVICE_HOST" in os.environ and _TOKEN.exists()
+
+
+def has_a_kubeconfig() -> bool:
+    """Whether at least one of the usual kubeconfig files exists."""
+    return _exists(_usual_files())
+
+
+def choose_context(files: str | None, context: str | None) -> KubeconfigContext:
+    """Return the given context, or the current one; raises `CommandFailure` when there is none."""
+    files = files or _usual_files()
+    if not _exists(files):
+        raise CommandFailure(f"there is no kubeconfig at {files}: set KUBECONFIG to one that exists", CLUSTER_REFUSES)
+    content = _merged(files)
+    contexts = {str(entry["name"]): entry.get("context") or {} for entry in content.get("contexts") or ()}
+    name = context or content.get("current-context")
+    if name not in contexts:
+        asked = f"no context {name!r}" if name else "no current context"
+        message = f"kubeconfig {files} has {asked}: name one with --context; it has {', '.join(contexts) or 'none'}"
+        raise CommandFailure(message, CLUSTER_REFUSES)
+    return KubeconfigContext(files, name, contexts[name].get("namespace") or "default")
+
+
+def _exists(files: str) -> bool:
+    return any(Path(path).expanduser().is_file() for path in files.split(os.pathsep) if path)
+
+
+def _merged(files: str) -> dict[str, Any]:
+    """Merge all files into one, as kubectl does."""
+    from kubernetes.config import ConfigException
+    from kubernetes.config.kube_config import KubeConfigMerger
+    from yaml import YAMLError
+
+    try:
+        merged: dict[str, Any] = KubeConfigMerger(files).config.value
+        return {**merged, "contexts": [entry.value for entry in merged.get("contexts") or ()]}
+    except (ConfigException, YAMLError, OSError, AttributeError, KeyError, TypeError, ValueError) as error:
+        message = f"kubeconfig {files} cannot be used ({_first_line(error)}): repair it, or set KUBECONFIG to another"
+        raise CommandFailure(message, CLUSTER_REFUSES) from error
+
+
+def _usual_files() -> str:
+    return os.environ.get("KUBECONFIG") or str(Path("~/.kube/config").expanduser())
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0].rstrip(".") or type(error).__name__
