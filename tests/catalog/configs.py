@@ -118,6 +118,31 @@ DECI: dict[str, Any] = LLAMA | {
         {"attention": {"n_heads_in_group": 16, "no_op": False}, "ffn": {"ffn_mult": None, "no_op": True}},
     ],
 }
+# What other families call what the ones above have; with six layers.
+OTHER_NAMES: dict[str, Any] = {
+    "moe_num_experts": 64,
+    "moe_k": 6,
+    "moe_layer_start_index": 1,
+    "moe_topk": 8,
+    "num_shared_expert": [1] * 6,
+    "num_experts_per_token": 8,
+    "num_shared_experts": 1,
+    "shared_intermediate_size": 1024,
+    "mamba_n_heads": 64,
+    "mamba_d_state": 128,
+    "mamba_d_conv": 4,
+    "attn_layer_period": 8,
+    "attn_layer_offset": 4,
+    "expert_layer_period": 2,
+    "expert_layer_offset": 1,
+    "attn_type_list": [0, 0, 0, 1, 0, 0],
+    "hybrid_layer_pattern": [0, 1, 1, 1, 1, 0],
+    "linear_attn_config": {"full_attn_layers": [4], "num_heads": 32, "head_dim": 128, "short_conv_kernel_size": 4},
+    "num_layers": 3,
+    "ffn_hidden_size": 12288,
+    "zero_expert_num": 32,
+    "expert_ffn_hidden_size": 2048,
+}
 
 
 def read(config: dict[str, Any], **changes: Any) -> Architecture:  # noqa: ANN401 - whatever JSON holds

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from tests.catalog import configs
 from tests.catalog.configs import LLAMA, grouped, read, windows, without
 from weft.catalog import architecture_from_config
-from weft.catalog.families import FAMILIES, MOST_LAYERS
+from weft.catalog.families import FAMILIES
+from weft.catalog.fields import MOST_LAYERS
 from weft.domain.errors import Invalid
 from weft.domain.hardware import Precision
 from weft.domain.model import Architecture, Block, Dense, GroupedAttention
@@ -123,6 +124,7 @@ WHOLE: dict[str, Any] = (
     | configs.DEEPSEEK_SPARSE
     | configs.QWEN_MOE
     | configs.GPT_OSS
+    | configs.OTHER_NAMES
     | {"num_hidden_layers": 6, "hybrid_override_pattern": "M-M*ME", "block_configs": 2 * configs.DECI["block_configs"]}
 )
 OF_SOME = ["indexer_types", "mlp_layer_types", "moe_layers", "no_rope_layers", "layers_block_type", "enable_moe_block"]
@@ -135,7 +137,7 @@ def test_every_family_can_be_read(name: str) -> None:
     config = WHOLE if name.startswith("Gemma4") else without(WHOLE, "layer_types")
     architecture = read(config, architectures=[name])
     assert architecture.family == FAMILIES[name].name
-    assert architecture.layers == 6
+    assert architecture.layers == (12 if name.startswith("FalconH1") else 6)  # two mixers in each of its layers
 
 
 @given(

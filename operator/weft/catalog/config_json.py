@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from weft.catalog.checkpoint import checkpoint_precision, weight_block
 from weft.catalog.context import longest_context
-from weft.catalog.families import FAMILIES, MOST_LAYERS
-from weft.catalog.fields import parse_object
+from weft.catalog.families import FAMILIES
+from weft.catalog.fields import MOST_LAYERS, parse_object
 from weft.domain.model import Architecture, Block
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 # Parts that add work or memory to every token and that no family here models: zero or absent is accepted.
 _UNSUPPORTED_PARTS = ("hidden_size_per_layer_input", "num_kv_shared_layers", "cross_attention_layers", "hc_mult")
 
+_LANGUAGE_MODELS = ("text_config", "llm_config", "language_config")  # in the configs of models that also see or hear
+
 
 def architecture_from_config(model_id: str, config_json: str) -> Architecture:
     """What the performance model needs of a model.
@@ -33,17 +35,24 @@ def architecture_from_config(model_id: str, config_json: str) -> Architecture:
     Raises `Invalid` (ArchitectureUnsupported) that names the unsupported architecture or field.
     """
     outer = parse_object(model_id, config_json)
-    name = _architecture_name(outer)
-    family = FAMILIES.get(name)
-    if family is None:
-        outer.refuse(f"architecture {name!r:.60} is not understood; understood are {', '.join(sorted(FAMILIES))}")
-    inner = outer.inner("text_config") or outer
+    inner = next((found for name in _LANGUAGE_MODELS if (found := outer.inner(name)) is not None), outer)
+    family = _family(outer, inner)
     fields = replace(inner, fallback=family.defaults)
     for part in _UNSUPPORTED_PARTS:
         if fields.raw(part):
             fields.refuse(f"{part} is not understood")
     architecture = _build(family, fields, outer, checkpoint_precision(outer, inner))
     return replace(architecture, weight_block=weight_block(outer, inner))
+
+
+def _family(outer: Fields, inner: Fields) -> Family:
+    """The family that is named, or that of the language model inside a wrapper that adds nothing to a token."""
+    name = _architecture_name(outer)
+    within = inner.items("architectures") if inner is not outer else None
+    known = FAMILIES.get(name) or (FAMILIES.get(_architecture_name(inner)) if within else None)
+    if known is None:
+        outer.refuse(f"architecture {name!r:.60} is not understood; understood are {', '.join(sorted(FAMILIES))}")
+    return known
 
 
 def _architecture_name(fields: Fields) -> str:

@@ -22,10 +22,10 @@ _COUNTED_BY_FAMILY = {"gemma3"}
 
 def longest_context(fields: Fields, family: str) -> int:
     """The most tokens of a sequence, prompt and answer together."""
-    stated = fields.size("max_position_embeddings")
+    served = int(_number(fields.raw("model_max_length")))  # which some configs state beside the positions, or alone
+    stated = fields.size("max_position_embeddings", default=served or None)
     stretched = [] if family in _COUNTED_BY_FAMILY else [_stretched(stated, each) for each in _rotations(fields)]
-    served = _number(fields.raw("model_max_length"))  # which some configs state beside the positions
-    return max(stated, *stretched, int(served))
+    return max(stated, *stretched, served)
 
 
 def _rotations(fields: Fields) -> Iterator[dict[str, Any]]:

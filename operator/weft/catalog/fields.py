@@ -11,6 +11,7 @@ from weft.domain.reasons import Reason
 
 LARGEST = 1 << 40  # far beyond any size in a config.json, and small enough that products are exact floats
 LONGEST_LIST = 10_000
+MOST_LAYERS = 1000
 _ABSENT = object()
 
 
@@ -45,6 +46,13 @@ class Fields:
         if value is None and default is not None:
             return default
         return self._whole(name, value, least=0)
+
+    def number_of_layers(self) -> int:
+        """`num_hidden_layers`, of which there may be only so many."""
+        layers = self.size("num_hidden_layers")
+        if layers > MOST_LAYERS:
+            self.refuse(f"num_hidden_layers must be at most {MOST_LAYERS}, not {layers}")
+        return layers
 
     def flag(self, name: str, *, default: bool) -> bool:
         """A boolean, or `default` if it is absent."""

@@ -1,4 +1,4 @@
-"""Models whose layers are listed one by one: Nemotron-H's pattern of single halves, and pruned Llamas."""
+"""Models whose layers are no plain stack: Nemotron-H's pattern of single halves, pruned Llamas, LongCat's pairs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from weft.catalog.feed_forwards import possible
-from weft.catalog.mixers import grouped, state_space
+from weft.catalog.fields import MOST_LAYERS
+from weft.catalog.mixers import grouped, latent, state_space
 from weft.domain.model import Dense, Experts
 
 if TYPE_CHECKING:
@@ -67,6 +68,23 @@ def _ungated_experts(fields: Fields) -> Experts:
         latent=fields.size("moe_latent_size") if fields.raw("moe_latent_size") is not None else None,
     )
     return possible(fields, experts)
+
+
+def pairs_around_experts(fields: Fields) -> list[Layer]:
+    """LongCat Flash: each of `num_layers` has two attentions, each with a dense block, and experts beside both.
+
+    Experts that do nothing (`zero_expert_num`) take their share of `moe_topk`: a token uses what is left on average.
+    """
+    layers = fields.size("num_layers")
+    width, count, idle = (
+        fields.size("ffn_hidden_size"),
+        fields.size("n_routed_experts"),
+        fields.count("zero_expert_num"),
+    )
+    used = max(1, round(fields.size("moe_topk") * count / (count + idle)))
+    experts = possible(fields, Experts(count, used, fields.size("expert_ffn_hidden_size"), shared_width=width))
+    first, second = latent(fields, 2)
+    return [(first, Dense(width)), (second, experts)] * min(layers, MOST_LAYERS)
 
 
 def pruned_blocks(fields: Fields) -> list[Layer]:

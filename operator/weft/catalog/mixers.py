@@ -98,6 +98,49 @@ def all_but_every_nth(fields: Fields, layers: int) -> list[bool]:
     return [(layer + 1) % pattern != 0 for layer in range(layers)]
 
 
+def all_but_one_in(default: int | None = None) -> Callable[[Fields, int], list[bool]]:
+    """Command A, EXAONE 4: all layers but the last in each `sliding_window_pattern`, if there is a window.
+
+    The pattern is a number of layers (`default` without one) or a word such as LLLG, with G for a full layer.
+    """
+
+    def rule(fields: Fields, layers: int) -> list[bool]:
+        if fields.raw("sliding_window") is None:
+            return [False] * layers
+        pattern = fields.raw("sliding_window_pattern")
+        if isinstance(pattern, str) and set(pattern) <= {"L", "G"} and pattern:
+            return [pattern[layer % len(pattern)] == "L" for layer in range(layers)]
+        size = fields.size("sliding_window_pattern", default=default)
+        return [(layer + 1) % size != 0 for layer in range(layers)]
+
+    return rule
+
+
+def nowhere(_fields: Fields, layers: int) -> list[bool]:
+    """No layer, unless `layer_types` says so."""
+    return [False] * layers
+
+
+def full_and_local_heads(fields: Fields, layers: int) -> Mixers:
+    """MiMo V2: layers with a window have their own KV heads (twice as many if not stated), and maybe dimensions."""
+    kinds = layer_kinds(fields, layers, (_FULL, _SLIDING))
+    numbers = fields.items("hybrid_layer_pattern")
+    if kinds is None and (numbers is None or len(numbers) != layers or any(each not in (0, 1) for each in numbers)):
+        fields.refuse(f"hybrid_layer_pattern (or layer_types) must hold 0 or 1 for each of {layers} layers")
+    local = [kind == _SLIDING for kind in kinds] if kinds is not None else [each == 1 for each in numbers or []]
+    full = grouped(fields)
+    narrow = replace(
+        full,
+        kv_heads=fields.size("swa_num_key_value_heads", default=2 * full.kv_heads),
+        head_dim=fields.size("swa_head_dim", default=full.head_dim),
+        value_dim=fields.size("swa_v_head_dim", default=full.value_dim),
+        window_tokens=fields.size("sliding_window"),
+    )
+    if full.heads % narrow.kv_heads:
+        fields.refuse(f"swa_num_key_value_heads {narrow.kv_heads} does not divide num_attention_heads {full.heads}")
+    return [narrow if is_local else full for is_local in local]
+
+
 def chunked(fields: Fields, layers: int) -> Mixers:
     """Llama 4: layers with rotary positions attend to their own chunk, every fourth has none and attends to all."""
     full = grouped(fields)
