@@ -72,6 +72,14 @@ def test_what_leaves_the_domain_passes_the_nic_of_each_gpu() -> None:
     assert each / 2 == pytest.approx(0.9 * across.accelerator.network_bandwidth)
 
 
+def test_prompts_cross_once_for_each_node_and_not_for_each_rank() -> None:
+    """Of four nodes 3.6 hold one of eight experts, of their 32 ranks 7.2: half of what single ranks would be sent."""
+    across = replica(tp="1", dp="32", ep="32").efficiency
+    assert across.prompt_exchange_bandwidth / across.exchange_bandwidth == pytest.approx(1.995, rel=1e-3)
+    inside = replica(tp="1", dp="8", ep="8").efficiency
+    assert inside.prompt_exchange_bandwidth == inside.exchange_bandwidth
+
+
 def test_both_halves_of_a_split_cross_their_nodes() -> None:
     note = "P:D = 1 x (tp1 dp16 ep16) : 3 x (tp16 dp1 ep16)"
     found = measured(**DEEPSEEK, tp="16", ep="16", note=note)

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 class Efficiency:
     """Coefficients of one (accelerator, engine, precision), explained in `engines.yaml` and `efficiency.yaml`.
 
-    `weights`, `kv`, `matmul`, `prefill`, `prefill_experts`, `attention`, `collective_bandwidth` and
-    `exchange_bandwidth` are fractions of peak; `memory_fraction` is the part of device memory that the engine may use
+    `weights`, `kv`, `matmul`, `prefill`, `prefill_experts`, `attention`, `collective_bandwidth`, `exchange_bandwidth`
+    and that of prompts are fractions of peak; `memory_fraction` is the part of device memory that the engine may use
     (of what weights leave, if `fraction_of_free`); `reserve_bytes` of it never holds weights or KV. `expert_skew`
     is the deviation of the loads of single experts, as a part of their mean. A prompt's step of more than
     `graph_tokens` takes `host_layer_seconds` a layer at least.
@@ -43,6 +43,7 @@ class Efficiency:
     expert_skew: float
     exchange_seconds: float
     exchange_bandwidth: float
+    prompt_exchange_bandwidth: float
     reserve_bytes: float
     memory_fraction: float
     fraction_of_free: bool

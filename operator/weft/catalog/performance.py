@@ -86,6 +86,7 @@ class EnginePerformance:
             expert_skew=values["expert_skew"],
             exchange_seconds=values["exchange_us"] * _MICRO,
             exchange_bandwidth=values["exchange_bandwidth"],
+            prompt_exchange_bandwidth=values["exchange_bandwidth"],
             reserve_bytes=values["reserve_gib"] * GIB,
             memory_fraction=self.memory_fraction,
             fraction_of_free=self.fraction_of_free,

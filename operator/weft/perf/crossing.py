@@ -4,7 +4,8 @@ Plans never form such groups (`LeavesDomain`), but tables of measurements have t
 all-reduces end where the link does; beyond it NCCL's take over. Its tree of g GPUs in n nodes waits
 `base + 2 ((g / n - 1) x link + log2 n x network)` (`src/graph/tuning.cc` of NCCL 2.2x, protocol LL), and its rings use
 all NICs of a node together. What an exchange with experts sends beyond the domain passes the NIC of each GPU, beside
-what the link carries.
+what the link carries: for a decoding token once to each rank that has one of its experts, for those of a prompt once to
+each node, which passes it on over its link (DeepEP's kernels for low latency, and for high throughput).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from weft.perf.collectives import ranks_hit
 from weft.perf.steps import NETWORK_FRACTION
 
 if TYPE_CHECKING:
@@ -54,5 +56,14 @@ def _exchanging_across(replica: ReplicaModel, within: int) -> ReplicaModel:
         efficiency,
         exchange_seconds=efficiency.exchange_seconds + _NETWORK_SECONDS,
         exchange_bandwidth=min(efficiency.exchange_bandwidth, by_nic),
+        prompt_exchange_bandwidth=min(efficiency.prompt_exchange_bandwidth, by_nic * _ranks_of_a_node(replica, within)),
     )
     return replace(replica, efficiency=slower)
+
+
+def _ranks_of_a_node(replica: ReplicaModel, within: int) -> float:
+    """How many of the ranks that hold one token's experts are on the same node, on average."""
+    experts, group = replica.architecture.experts, replica.shape.domain_group_gpus
+    if experts is None:
+        return 1.0
+    return ranks_hit(group, experts.per_token) / ranks_hit(math.ceil(group / within), experts.per_token)

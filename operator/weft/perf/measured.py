@@ -19,6 +19,7 @@ from weft.domain.errors import Invalid
 from weft.domain.hardware import Precision
 from weft.domain.reasons import Reason
 from weft.domain.shape import EngineName, Shape
+from weft.perf.alone import Alone, alone_in
 from weft.perf.crossing import across_domains
 from weft.perf.disaggregated import Half
 from weft.perf.layouts import Layout, layout_of
@@ -87,7 +88,8 @@ class Measurement:
 
     In an open loop `users` bounds the requests in flight: the others wait outside, unmeasured.
     `release` is the engine's version, or `YYYY-MM` of the measurement where only that is known. Where prefill has
-    separate replicas they are `prefill`, and `replica` is one of `decoders`. Else `copies` of it share the load.
+    separate replicas they are `prefill`, and `replica` is one of `decoders`. Else `copies` of it share the load. Where
+    one half was measured `alone`, there are no others: answers of prefill have one token.
     """
 
     replica: ReplicaModel
@@ -102,6 +104,7 @@ class Measurement:
     prefill: Half | None = None
     decoders: int = 1
     copies: int = 1
+    alone: Alone | None = None
 
 
 def measurement(row: Mapping[str, str], catalog: Catalog) -> Measurement:
@@ -129,20 +132,22 @@ def measurement(row: Mapping[str, str], catalog: Catalog) -> Measurement:
     users, rate = _users(row), _rate(row)
     input_tokens, output_tokens = _lengths(row, architecture)
     kind = _kind(row, users, rate)
-    layout = layout_of(row.get("note") or "", replica.shape)
+    alone = alone_in(row.get("note") or "")
+    layout = layout_of(row.get("note") or "", replica.shape) if alone is None else None
     return Measurement(
         replica=across_domains(replica),
         kind=kind,
         users=users or 0.0,
         rate=rate or 0.0,
         input_tokens=input_tokens * scale,
-        output_tokens=output_tokens * scale,
+        output_tokens=1.0 if alone is Alone.Prefill else output_tokens * scale,
         equal_lengths=not spread,
         release=_release(row),
         looks_every=steps_between_looks(row.get("source"), replica.shape, users or 0.0),
         prefill=_prefill(replica, architecture, layout) if layout else None,
         decoders=layout.decoders if layout else 1,
         copies=1 if layout else _copies(row, replica.shape),
+        alone=alone,
     )
 
 

@@ -65,7 +65,7 @@ def decode_seconds(work: Work, efficiency: Efficiency) -> Seconds:
         attention=soft_max(work.attention_read / efficiency.kv, work.attention_math / efficiency.attention),
         activations=work.activation_read / efficiency.weights,
         reduces=_reduces(work, efficiency),
-        exchanges=_exchanges(work, efficiency),
+        exchanges=_exchanges(work, efficiency, efficiency.exchange_bandwidth),
         hops=_hops(work, efficiency),
         launch=launch + work.steps * efficiency.step_seconds + work.sequences * efficiency.sequence_seconds,
         gathers=_gathers(work, efficiency),
@@ -99,7 +99,7 @@ def prefill_seconds(work: Work, efficiency: Efficiency, beside: float = 0.0) -> 
         attention=work.attention_math / efficiency.attention,
         activations=work.activation_read / efficiency.weights,
         reduces=_reduces(work, efficiency),
-        exchanges=_exchanges(work, efficiency),
+        exchanges=_exchanges(work, efficiency, efficiency.prompt_exchange_bandwidth),
         hops=_hops(work, efficiency),
         launch=work.layers * efficiency.prefill_layer_seconds
         + work.expert_layers * efficiency.prefill_moe_layer_seconds,
@@ -127,9 +127,9 @@ def _reduces(work: Work, efficiency: Efficiency) -> float:
     return work.reduces * (efficiency.collective_seconds + (one + two - abs(one - two)) / 2.0)
 
 
-def _exchanges(work: Work, efficiency: Efficiency) -> float:
-    """Time of dispatch and combine: two latencies and the bytes of both."""
-    each = 2.0 * efficiency.exchange_seconds + work.exchange_seconds / efficiency.exchange_bandwidth
+def _exchanges(work: Work, efficiency: Efficiency, bandwidth: float) -> float:
+    """Time of dispatch and combine: two latencies and the bytes of both, at this fraction of the link's bandwidth."""
+    each = 2.0 * efficiency.exchange_seconds + work.exchange_seconds / bandwidth
     return work.exchanges * each
 
 
