@@ -139,7 +139,7 @@ def test_an_unknown_accelerator_is_refused_with_the_names_there_are() -> None:
 
 REAL = [each for each in CATALOG.accelerators if each.vendor != "cpu"]
 GENERATIONS = {
-    "Ampere": {"A100", "A100-40GB", "A100-PCIe", "A100-PCIe-40GB", "A800", "A40", "A10", "A10G"},
+    "Ampere": {"A100", "A100-40GB", "A100-PCIe", "A100-PCIe-40GB", "A800", "A30", "A40", "A10", "A10G"},
     "Ada": {"L40S", "L40", "L20", "L4"},
     "Hopper": {"H100", "H100-PCIe", "H100-NVL", "H200", "H200-NVL", "H20", "H20-3e", "H800", "GH200", "GH200-144GB"},
     "Blackwell": {"B100", "B200", "B300", "GB200", "GB300"},

@@ -35,6 +35,15 @@ BLACKWELL = {"gpu": "B200", "precision": "NVFP4"}
         ("Llama-3-70B", "meta-llama/Meta-Llama-3-70B-Instruct"),
         ("Mixtral-8x7B", "mistralai/Mixtral-8x7B-Instruct-v0.1"),
         ("Llama-2-70b", "meta-llama/Llama-2-70b-chat-hf"),
+        ("Llama3.1-8B", "meta-llama/Llama-3.1-8B-Instruct"),
+        ("Qwen-3-32B", "Qwen/Qwen3-32B"),
+        ("Qwen/QwQ-32B", "Qwen/QwQ-32B"),
+        ("DeepSeek-R1-Distill-Qwen-32B", "deepseek-ai/DeepSeek-R1-Distill-Qwen-32B"),
+        ("Kimi-K2-Thinking", "moonshotai/Kimi-K2.5"),
+        ("Kimi-K2", "moonshotai/Kimi-K2-Instruct"),
+        ("Mistral-Large-3-675B", "mistralai/Mistral-Large-3-675B-Instruct-2512"),
+        ("granite-4.0-h-small", "ibm-granite/granite-4.0-h-small"),
+        ("Command-A", "CohereLabs/c4ai-command-a-03-2025"),
         ("Llama-4-Maverick", "meta-llama/Llama-4-Maverick-17B-128E-Instruct"),
     ],
 )
@@ -57,6 +66,7 @@ def test_a_model_is_found_by_what_people_call_it(name: str, found: str) -> None:
         ("A100 80GB PCIe", "A100-PCIe"),
         ("A100 PCIe 40GB", "A100-PCIe-40GB"),
         ("A10", "A10"),
+        ("NVIDIA A30 24GB", "A30"),
         ("NVIDIA A10G 24GB", "A10G"),
         ("GB200 NVL72", "GB200"),
         ("AMD Instinct MI300X OAM", "MI300X"),
@@ -70,7 +80,7 @@ def test_a_gpu_is_found_by_what_people_call_it(name: str, found: str) -> None:
     assert known.name == found
 
 
-@pytest.mark.parametrize("name", ["V100", "T4", "A30", "H100x8", "A100 64GB", "L40G", "80GB", "NVIDIA", ""])
+@pytest.mark.parametrize("name", ["V100", "T4", "A16", "H100x8", "A100 64GB", "L40G", "80GB", "NVIDIA", ""])
 def test_a_gpu_that_nobody_knows_is_not_taken_for_another(name: str) -> None:
     assert accelerator_as_written(CATALOG, name) is None
 

@@ -96,8 +96,9 @@ def _architecture_as_written(catalog: Catalog, name: str) -> Architecture | None
 
 
 def _model_words(name: str) -> list[str]:
-    """Words of a model's name without the organisation; `Llama-3_3` and `Llama 3.3` are equal."""
+    """Words of a model's name without the organisation; `Llama-3_3`, `Llama3.3` and `Llama 3.3` are equal."""
     plain = re.sub(r"(?<=\d)_(?=\d)", ".", name.casefold().rpartition("/")[2])
+    plain = re.sub(r"(?<=[a-z]{2})(?=\d)", " ", plain)
     return [word for word in re.split(r"[\s_\-]+", plain) if word and not _is_said_of_every(word)]
 
 
