@@ -30,6 +30,9 @@ def mixed(**layers: str) -> dict[str, Any]:
         ({"quant_method": "mxfp4"}, Precision.MXFP4),
         ({"quant_method": "awq", "bits": 4}, Precision.INT4),
         ({"quant_method": "gptq", "bits": 8}, Precision.INT8),
+        ({"quant_method": "auto-round", "bits": 4}, Precision.INT4),
+        ({"quant_method": "quark", "global_quant_config": {"weight": {"dtype": "fp8_e4m3"}}}, Precision.FP8),
+        ({"quant_method": "quark", "global_quant_config": {"weight": {"dtype": "fp4"}}}, Precision.MXFP4),
         ({"quant_method": "modelopt", "quant_algo": "NVFP4"}, Precision.NVFP4),
         ({"quant_method": "modelopt", "quant_algo": "FP8"}, Precision.FP8),
         (compressed("float-quantized", "float", 8), Precision.FP8),
@@ -41,6 +44,20 @@ def mixed(**layers: str) -> dict[str, Any]:
 )
 def test_the_checkpoint_precision_follows_the_quantisation(quantization: dict[str, Any], expected: Precision) -> None:
     assert read(LLAMA, quantization_config=quantization).checkpoint_precision is expected
+
+
+def test_what_hf_quant_config_says_counts_once_it_is_merged_into_the_config() -> None:
+    beside = {"producer": {"name": "modelopt"}, "quantization": {"quant_algo": "NVFP4", "kv_cache_quant_algo": "FP8"}}
+    assert read(LLAMA, **beside).checkpoint_precision is Precision.NVFP4
+    assert read(LLAMA, quantization={"group_size": 64, "bits": 4}).checkpoint_precision is Precision.BF16  # of MLX
+    with pytest.raises(Invalid, match="quant_algo 'W4A8_AWQ' is not understood"):
+        read(LLAMA, quantization={"quant_algo": "W4A8_AWQ"})
+
+
+@pytest.mark.parametrize("weight", [{"dtype": "mx6"}, {}, None])
+def test_a_quark_checkpoint_that_is_not_understood_is_refused(weight: dict[str, Any] | None) -> None:
+    with pytest.raises(Invalid, match="quant_method 'quark' is not understood as it stands"):
+        read(LLAMA, quantization_config={"quant_method": "quark", "global_quant_config": {"weight": weight}})
 
 
 def test_the_format_of_a_group_counts_more_than_that_of_all() -> None:

@@ -12,7 +12,15 @@ if TYPE_CHECKING:
 _DTYPES = {"bfloat16": Precision.BF16, "float16": Precision.BF16, "float32": Precision.FP32}
 _METHODS = {"fp8": Precision.FP8, "fbgemm_fp8": Precision.FP8, "mxfp4": Precision.MXFP4}
 # By `quant_algo`; W4A16 has 16-bit activations, and the same weights.
-_MODELOPT = {"FP8": Precision.FP8, "NVFP4": Precision.NVFP4, "W4A16_NVFP4": Precision.NVFP4}
+_MODELOPT = {
+    "FP8": Precision.FP8,
+    "FP8_PER_CHANNEL_PER_TOKEN": Precision.FP8,
+    "FP8_PB_WO": Precision.FP8,
+    "NVFP4": Precision.NVFP4,
+    "W4A16_NVFP4": Precision.NVFP4,
+}
+# By the type of the weights.
+_QUARK = {"fp8_e4m3": Precision.FP8, "fp4": Precision.MXFP4, "int8": Precision.INT8, "int4": Precision.INT4}
 _BY_LAYER = "MIXED_PRECISION"
 _SIDES = 2  # outputs and inputs of a block
 _PACKED = {4: Precision.INT4, 8: Precision.INT8}
@@ -33,10 +41,14 @@ def checkpoint_precision(outer: Fields, inner: Fields) -> Precision:
     """Precision of the published weights; raises `Invalid` naming the method if it is not understood.
 
     `outer` is the whole config, `inner` its language model if that is nested. 16-bit floats count as one precision.
+    Where `hf_quant_config.json` was merged into it, that tells.
     """
-    quantized = outer.inner("quantization_config") or inner.inner("quantization_config")
+    quantized = _quantization(outer, inner)
     if quantized is not None:
         return _quantized(quantized)
+    beside = outer.inner("quantization")
+    if beside is not None and beside.raw("quant_algo") is not None:  # of ModelOpt's hf_quant_config.json
+        return _modelopt(beside)
     named = [fields.text(name) for fields in (inner, outer) for name in ("torch_dtype", "dtype")]
     stated = next((text for text in named if text), None)
     if stated is None:
@@ -46,9 +58,13 @@ def checkpoint_precision(outer: Fields, inner: Fields) -> Precision:
     return _DTYPES[stated]
 
 
+def _quantization(outer: Fields, inner: Fields) -> Fields | None:
+    return outer.inner("quantization_config") or inner.inner("quantization_config")
+
+
 def weight_block(outer: Fields, inner: Fields) -> int | None:
     """Inputs per scale, if the published weights are 8-bit floats scaled in blocks; else None."""
-    quantized = outer.inner("quantization_config") or inner.inner("quantization_config")
+    quantized = _quantization(outer, inner)
     sides = quantized.items("weight_block_size") if quantized is not None else None
     if quantized is None or sides is None:
         return None
@@ -72,7 +88,9 @@ def _stored(fields: Fields, method: str) -> Precision | None:
         return _modelopt(fields)
     if method == "compressed-tensors":
         return _compressed(fields)
-    if method in {"gptq", "awq"}:
+    if method == "quark":
+        return _quark(fields)
+    if method in {"gptq", "awq", "auto-round"}:
         return _PACKED.get(fields.size("bits"))
     # A `quant_algo` beside another method than its own means that some layers are stored in another way.
     return _METHODS.get(method) if fields.raw("quant_algo") is None else None
@@ -85,6 +103,13 @@ def _modelopt(fields: Fields) -> Precision:
     if algorithm not in _MODELOPT:
         fields.refuse(f"quantization_config.quant_algo {algorithm!r:.60} is not understood")
     return _MODELOPT[algorithm]
+
+
+def _quark(fields: Fields) -> Precision | None:
+    """AMD's tool; layers that are stored in another way, as attention may be, are few against those that are not."""
+    everywhere = fields.inner("global_quant_config")
+    weights = everywhere.inner("weight") if everywhere is not None else None
+    return _QUARK.get(weights.text("dtype") or "") if weights is not None else None
 
 
 def _of_most_weights(fields: Fields) -> Precision:
