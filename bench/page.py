@@ -29,6 +29,9 @@ Written by `python -m bench.accuracy TABLE` ({machine}). TABLE holds published m
 aiconfigurator, TensorRT-LLM and ROCm documentation), which are not part of Weft. Errors are absolute, per row, and
 relative to the measured value. Rows marked as doubtful are left out; medians and means are predicted alike.
 
+Other published figures, of models, GPUs and hosts that are not in TABLE, are only looked at and never fitted:
+[unseen.md](unseen.md).
+
 | figure | rows | median | 90th percentile | aim |
 |---|---|---|---|---|
 {rows}

@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 _NAMED = re.compile(r"\b(prefill|decode)[- ]only\b", re.IGNORECASE)
 
 
-class Alone(StrEnum):
+class MeasuredHalf(StrEnum):
     """The half that was measured."""
 
     Prefill = "prefill"
     Decode = "decode"
 
 
-def alone_in(note: str) -> Alone | None:
+def alone_in(note: str) -> MeasuredHalf | None:
     """The half that a note says was measured alone (`decode-only`); None if it says no such thing."""
     named = _NAMED.search(note)
-    return Alone(named[1].casefold()) if named is not None else None
+    return MeasuredHalf(named[1].casefold()) if named is not None else None
 
 
 def prompts_alone(replica: ReplicaModel, users: float, input_tokens: float) -> Served:

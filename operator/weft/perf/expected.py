@@ -14,7 +14,7 @@ from weft.catalog.uncertainty import CROWDED
 from weft.domain.errors import Invalid
 from weft.domain.reasons import Reason
 from weft.domain.units import GIB
-from weft.perf.alone import Alone, decode_alone, prompts_alone
+from weft.perf.alone import MeasuredHalf, decode_alone, prompts_alone
 from weft.perf.closed_loop import ClosedLoop, Latencies, closed_loop_latencies, closed_loop_work
 from weft.perf.disaggregated import Half, disaggregated_latencies
 from weft.perf.measured import Kind
@@ -75,7 +75,7 @@ def _of_all(one: Expected, copies: int) -> Expected:
 def _expected_of_one(at: Measurement, catalog: Catalog) -> Expected:
     off_by = catalog.offline_spread if at.kind is Kind.Offline else catalog.spread
     spread = off_by(at.replica.architecture, at.replica.shape, at.replica.accelerator, at.release)
-    if at.alone is Alone.Decode:
+    if at.alone is MeasuredHalf.Decode:
         return _decode_alone(at, spread)
     if at.kind is Kind.Offline and at.prefill is not None:
         full_rate = _closed(replace(at, users=at.users or _MOST_USERS)).requests_per_second * at.output_tokens
@@ -152,7 +152,7 @@ def _apart_at_a_rate(at: Measurement) -> Served:
 
 
 def _closed(at: Measurement) -> Served:
-    if at.alone is Alone.Prefill:
+    if at.alone is MeasuredHalf.Prefill:
         return prompts_alone(at.replica, at.users, at.input_tokens)
     found = _closed_loop_latencies(at)
     return Served(found, at.users / (found.ttft + max(0.0, at.output_tokens - 1.0) * found.tpot))

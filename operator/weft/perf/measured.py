@@ -19,7 +19,7 @@ from weft.domain.errors import Invalid
 from weft.domain.hardware import Precision
 from weft.domain.reasons import Reason
 from weft.domain.shape import EngineName, Shape
-from weft.perf.alone import Alone, alone_in
+from weft.perf.alone import MeasuredHalf, alone_in
 from weft.perf.crossing import across_domains
 from weft.perf.disaggregated import Half
 from weft.perf.layouts import Layout, layout_of
@@ -104,7 +104,7 @@ class Measurement:
     prefill: Half | None = None
     decoders: int = 1
     copies: int = 1
-    alone: Alone | None = None
+    alone: MeasuredHalf | None = None
 
 
 def measurement(row: Mapping[str, str], catalog: Catalog) -> Measurement:
@@ -140,7 +140,7 @@ def measurement(row: Mapping[str, str], catalog: Catalog) -> Measurement:
         users=users or 0.0,
         rate=rate or 0.0,
         input_tokens=input_tokens * scale,
-        output_tokens=1.0 if alone is Alone.Prefill else output_tokens * scale,
+        output_tokens=1.0 if alone is MeasuredHalf.Prefill else output_tokens * scale,
         equal_lengths=not spread,
         release=_release(row),
         looks_every=steps_between_looks(row.get("source"), replica.shape, users or 0.0),
