@@ -88,6 +88,38 @@ def test_a_change_that_says_nothing_new_does_not_wake(server: ScriptedServer, ca
     assert caching.woken == [None]
 
 
+ODD = {"containers": ["no object"]}
+
+
+def test_an_object_that_cannot_be_read_hides_no_other(server: ScriptedServer) -> None:
+    """Neither at the start, where one list has all of them, nor later."""
+    server.put(PODS, "odd", spec=ODD)
+    started = Caching(server)
+    started.cache.start()
+    eventually(lambda: started.cache.synced, "it is synced")
+    assert started.pods() == ["p1"]
+    server.put(PODS, "odd", spec=GPU)
+    eventually(lambda: started.pods() == ["odd", "p1"], "it is known once it can be read")
+    server.heal()
+    started.cache.stop(5)
+
+
+@pytest.mark.parametrize("missed", [False, True], ids=["by an event", "by a list"])
+def test_what_cannot_be_read_any_more_stays_as_it_was_known(
+    server: ScriptedServer,
+    caching: Caching,
+    missed: bool,  # noqa: FBT001
+) -> None:
+    """What a pod holds is not free because of that; another object of its name is not that pod."""
+    server.put(PODS, "p1", spec=ODD, uid="uid-p1", silent=missed)
+    server.put(PODS, "last", spec=GPU, silent=missed)
+    server.expire()
+    eventually(lambda: "last" in caching.pods(), "what came later is known")
+    assert caching.pods() == ["last", "p1"]
+    server.put(PODS, "p1", spec=ODD, uid="another")
+    eventually(lambda: caching.pods() == ["last"], "the one that was known is gone")
+
+
 def test_a_pod_that_vanished_in_a_gap_is_forgotten(server: ScriptedServer, caching: Caching) -> None:
     """F15, by the list that follows 410."""
     server.remove(PODS, "p1", silent=True)

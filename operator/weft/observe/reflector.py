@@ -130,11 +130,18 @@ class ListWatch(Generic[Record]):
         self._called = time.monotonic()
 
     def slim(self, item: Json) -> Json:
-        """The object's name and its record, all that the informer keeps."""
+        """The object's name and its record, all that the informer keeps.
+
+        One that `read` raises at has none, and is marked as `unread`: no odd object may hide all others of its kind.
+        """
         api_version, kind = self._collection.kind
         typed = {"apiVersion": api_version, "kind": kind, **item} if kind else item
         kept = {key: item["metadata"][key] for key in ("namespace", "name", "uid") if key in item["metadata"]}
-        return {"metadata": kept, "record": self._read(typed)}
+        try:
+            return {"metadata": kept, "record": self._read(typed)}
+        except Exception:
+            log.exception("%s of %s cannot be read: what was last known of it stays", "/".join(_key(item)), self.name)
+            return {"metadata": kept, "record": None, "unread": True}
 
 
 class Reflector(Generic[Record]):
@@ -148,6 +155,7 @@ class Reflector(Generic[Record]):
         self._list_watch = list_watch
         self._changed = changed
         self._records: dict[tuple[str, str], Record] = {}
+        self._uids: dict[tuple[str, str], str] = {}  # of the objects that the records are about
         self._lock = threading.Lock()
         self._current = time.monotonic()
         self._informer = SharedInformer(list_watch.list_or_watch, resync_period=RELIST_SECONDS)
@@ -186,18 +194,21 @@ class Reflector(Generic[Record]):
             slim = self._list_watch.slim(body)
             body.clear()  # the same object that the informer keeps
             body.update(slim)
-        self._replace(_key(body), body["record"])
+        key, uid = _key(body), body["metadata"].get("uid", "")
+        if not ("unread" in body and self._uids.get(key) == uid):
+            self._replace(key, body["record"], uid)
         self._alive(body)
 
     def _drop(self, body: Json) -> None:
-        self._replace(_key(body), None)
+        self._replace(_key(body), None, "")
         self._alive(body)
 
-    def _replace(self, key: tuple[str, str], record: Record | None) -> None:
+    def _replace(self, key: tuple[str, str], record: Record | None, uid: str) -> None:
         with self._lock:
             old = self._records.pop(key, None)
+            self._uids.pop(key, None)
             if record is not None:
-                self._records[key] = record
+                self._records[key], self._uids[key] = record, uid
         if old != record:
             self._changed(old, record)
 
