@@ -10,6 +10,9 @@ from tests.render.pools import changed, over_nvlink, plan, pool, spec
 from weft.control.view import View, by_whom
 from weft.domain.cluster import PodIdentity, PodPhase, PodRecord
 from weft.domain.fabric import Fabric
+from weft.domain.reasons import Explanation, Reason
+from weft.domain.snapshot import ResourceKey, SplitRecord
+from weft.domain.status import Condition, SplitStatus
 from weft.domain.workload import Role
 
 HALF = replace(pool(spec(Role.Decode, pair="new"), plan(), ("node-a",)), split_uid="uid-split")
@@ -46,6 +49,16 @@ def test_a_pool_with_replicas_of_another_engine_waits_for_the_routers_before_the
     alone = pool(spec(), plan(), ("node-a",))
     seen = View((0, 0), Fabric(()), {alone.key.uid: alone}, {}, by_whom([replace(ENGINE, engine=engine)]), {}, {})
     assert (alone.key.uid in set(seen.waiting())) is waits
+
+
+@pytest.mark.parametrize(("reason", "waits"), [(Reason.NameTaken, True), (Reason.ReplicasStarting, False)])
+def test_who_wants_a_name_that_somebody_has_waits_for_it(*, reason: Reason, waits: bool) -> None:
+    """What has it may go at any moment, and tells nobody but its own owner."""
+    told = (Condition("Ready", "False", Explanation(reason, "Service team/chat exists and is not ours")),)
+    key = ResourceKey("PDSplit", "team", "duo", "uid-duo")
+    split = SplitRecord(key, 1, None, SplitStatus(), conditions=told)
+    seen = replace(view(), pools={HALF.key.uid: replace(HALF, conditions=told)}, splits={key.uid: split})
+    assert ({HALF.key.uid, key.uid} if waits else set()) == set(seen.waiting())
 
 
 @pytest.mark.parametrize(("complete", "waits"), [(False, True), (True, False)])

@@ -12,6 +12,7 @@ from tests.converge.world import World
 from tests.render.pools import changed, plan, pool, shape, spec
 from weft.converge.census import Census
 from weft.converge.conditions import pool_conditions
+from weft.domain import labels
 from weft.domain.action import ApplyObject, CreatePod, DeleteObject
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.spec import ModelSpec, RolloutSpec, RouterKind, RouterSpec
@@ -20,6 +21,8 @@ from weft.render import has_all_of, render_disruption_budget
 
 if TYPE_CHECKING:
     from weft.domain.snapshot import PoolRecord
+
+Json = dict[str, Any]
 
 ONE = pool(spec(), plan(), ("node-a",))
 FRONTED = pool(spec(router=RouterSpec(RouterKind.Managed, resources=(("memory", "1Gi"),))), plan(), ("node-a",))
@@ -114,6 +117,30 @@ def test_somebody_elses_object_is_left_alone_and_named() -> None:
     world.settle(ONE)
     assert conditions(world, ONE)["Ready"] == ("False", Reason.NameTaken)
     assert world.look(ONE).progress.url is None
+
+
+OF_ITS_PREDECESSOR = [{"kind": "InferencePool", "name": "chat", "uid": "earlier", "controller": True}]
+
+
+@pytest.mark.parametrize(
+    ("theirs", "words"),
+    [
+        ({}, "delete or rename it"),
+        ({"ownerReferences": OF_ITS_PREDECESSOR}, "belongs to an earlier InferencePool/chat"),
+        ({"labels": {labels.MANAGED_BY: labels.MANAGED_BY_WEFT}}, "has lost its owner reference"),
+    ],
+    ids=["a stranger's", "its predecessor's", "its own without owner"],
+)
+def test_whoever_has_the_name_the_user_reads_what_ends_that(theirs: Json, words: str) -> None:
+    """Nobody has to rename anything for what Kubernetes is about to delete."""
+    world = World()
+    meta = {"name": "chat", "namespace": "team", "uid": "theirs", **theirs}
+    world.objects["Service", "chat"] = {"apiVersion": "v1", "kind": "Service", "metadata": meta}
+    world.settle(ONE)
+    (ready,) = (each for each in world.look(ONE).progress.conditions if each.kind == "Ready")
+    assert ready.explanation.message.startswith("Service team/chat ")
+    assert words in ready.explanation.message
+    assert meta == world.objects["Service", "chat"]["metadata"]
 
 
 def test_an_object_that_is_being_deleted_is_not_repaired() -> None:

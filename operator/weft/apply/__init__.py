@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from weft.apply.events import EventRecorder, Reporter
 from weft.apply.recreations import DeletedAgain
-from weft.apply.refusals import WebhookAway
+from weft.apply.refusals import NameTaken, WebhookAway
 from weft.apply.sending import RetryLater, Sender, ServerError, Unanswered
 from weft.apply.token_bucket import TokenBucket
 from weft.apply.undeclared import Path, Undeclared
@@ -13,6 +13,7 @@ from weft.apply.writer import Writer
 __all__ = [
     "DeletedAgain",
     "EventRecorder",
+    "NameTaken",
     "Path",
     "Reporter",
     "RetryLater",

@@ -17,9 +17,10 @@ from weft.apply.sending import (
 )
 from weft.domain.errors import Blocked, Invalid, Retry, WeftError
 from weft.domain.reasons import Reason
+from weft.render import why_taken
 
 if TYPE_CHECKING:
-    from weft.apply.sending import ApiResponse
+    from weft.apply.sending import ApiResponse, Json
 
 
 # Of these and of server errors, only those from admission come here, a missing namespace, and what a proxy answers.
@@ -28,6 +29,16 @@ _SAY_NOTHING_OF_THE_OBJECT = frozenset({UNAUTHORIZED, NOT_FOUND, TIMED_OUT, CONF
 
 class WebhookAway(Unanswered):
     """An admission webhook did not answer: it is restarting, or nobody runs it any more."""
+
+
+class NameTaken(Blocked):
+    """An object of the wanted name belongs to somebody else; `kind` and `name` say which."""
+
+    def __init__(self, found: Json, wanted: Json) -> None:
+        """Both are bodies of objects of one name."""
+        why = why_taken({**found, "kind": wanted["kind"]}, wanted)
+        super().__init__(why.reason, why.message)
+        self.kind, self.name = str(wanted["kind"]), str(wanted["metadata"]["name"])
 
 
 def refused(answer: ApiResponse) -> WeftError:

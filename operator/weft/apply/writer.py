@@ -9,7 +9,7 @@ from weft.apply.kinds import plural_of
 from weft.apply.labelling import Labelling, has_labels
 from weft.apply.outcomes import ApplyIntent, Outcomes
 from weft.apply.recreations import Recreations
-from weft.apply.refusals import not_permitted, refused
+from weft.apply.refusals import NameTaken, not_permitted, refused
 from weft.apply.rivals import contested
 from weft.apply.sending import (
     APPLY_PATCH,
@@ -35,7 +35,7 @@ from weft.domain.action import (
     ReleasePods,
     UnroutePod,
 )
-from weft.domain.errors import Blocked, Retry
+from weft.domain.errors import Retry
 from weft.domain.reasons import Reason
 from weft.domain.times import instant
 
@@ -236,10 +236,8 @@ class Writer:
             return None
         if not answer.ok:
             raise refused(answer)
-        meta = answer.body["metadata"]
-        if _controller(meta) != _controller(body["metadata"]):
-            name = f"{body['kind']} {meta['namespace']}/{meta['name']}"
-            raise Blocked(Reason.NameTaken, f"{name} exists and is not ours: delete or rename it, Weft leaves it alone")
+        if _controller(answer.body["metadata"]) != _controller(body["metadata"]):
+            raise NameTaken(answer.body, body)
         return answer.body
 
     def _write(self, namespace: str, kind: str, request: ApiRequest) -> ApiResponse:

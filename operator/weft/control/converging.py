@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from weft.apply import Unanswered
+from weft.apply import NameTaken, Unanswered
 from weft.control.carrying_out import Carrier, FailedPass, Held, everything_goes
 from weft.control.status_writer import StatusWriter
 from weft.converge import Heard, converge_pool, converge_split
 from weft.domain.errors import Retry, WeftError
 from weft.domain.reasons import Explanation
-from weft.domain.status import Condition
+from weft.domain.status import Condition, SplitProgress
 from weft.domain.stumbling import Stumbled
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from weft.converge import Convergence
     from weft.domain.cluster import PodRecord
     from weft.domain.snapshot import PoolRecord, ResourceKey, SplitRecord
-    from weft.domain.status import PoolProgress, SplitProgress
+    from weft.domain.status import PoolProgress
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,8 @@ class Converger:
     ) -> Converged:
         known = before.known
         refused = self._carrier.carry_out(done.actions, known)
-        progress = with_problem(done.progress, worth_telling(refused or known, before))
+        problem = worth_telling(refused or known, before)
+        progress = with_problem(reachable(done.progress, subject.key, problem), problem)
         try:
             self._statuses.write_progress(subject.key, progress, subject.version, self._context.clock.now())
         except WeftError as error:
@@ -130,6 +131,24 @@ def worth_telling(refused: FailedPass | None, before: Before) -> WeftError | Non
     """The error to report, None if there is none or it may pass in a moment."""
     quiet = refused is None or (before.patient and isinstance(refused.error, Unanswered))
     return None if refused is None or quiet else refused.error
+
+
+def reachable(
+    progress: PoolProgress | SplitProgress, key: ResourceKey, problem: WeftError | None
+) -> PoolProgress | SplitProgress:
+    """The progress, without an address if its Service turned out to be somebody else's, who gets the requests then.
+
+    The caches show only objects with Weft's label.
+    """
+    if not isinstance(problem, NameTaken) or (problem.kind, problem.name) != ("Service", key.name):
+        return progress
+    not_ready = Condition("Ready", "False", Explanation(problem.reason, problem.message))
+    conditions = tuple(
+        not_ready if (each.kind, each.status) == ("Ready", "True") else each for each in progress.conditions
+    )
+    if isinstance(progress, SplitProgress):
+        return replace(progress, url=None, serving_generation=None, conditions=conditions)
+    return replace(progress, url=None, conditions=conditions)
 
 
 def with_problem(progress: PoolProgress | SplitProgress, problem: WeftError | None) -> PoolProgress | SplitProgress:

@@ -7,6 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from weft.domain.reasons import Reason
 from weft.engines import engine_label
 from weft.fabric import build_fabric
 from weft.observe.snapshot_builder import SnapshotBuilder
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from weft.domain.cluster import ObjectRecord, PodRecord
     from weft.domain.fabric import Fabric
     from weft.domain.snapshot import PoolRecord, SplitRecord
+    from weft.domain.status import Condition
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +44,14 @@ class View:
         return (*self.pods.get(pool.key.uid, ()), *routers)
 
     def waiting(self) -> Iterable[str]:
-        """UIDs of pools that may be waiting for a change elsewhere in the cluster.
+        """UIDs of pools and splits that may be waiting for a change elsewhere in the cluster.
 
         Pools with gated pods wait for room, halves of a split in a rollout for routers of the previous pair, pools for
-        routers of the previous engine, pools with unrouted pods for metrics of their engines, and halves without a pod
-        for the ComputeDomain of their split.
+        routers of the previous engine, pools with unrouted pods for metrics of their engines, halves without a pod for
+        the ComputeDomain of their split, and both kinds for a name that an object of somebody else has.
         """
-        return (uid for uid, pool in self.pools.items() if _waits(pool, self.pods.get(uid, ())))
+        pools = (uid for uid, pool in self.pools.items() if _waits(pool, self.pods.get(uid, ())))
+        return (*pools, *(uid for uid, split in self.splits.items() if _waits_for_a_name(split.conditions)))
 
 
 def by_whom(pods: Iterable[PodRecord]) -> dict[str, tuple[PodRecord, ...]]:
@@ -64,9 +67,15 @@ def by_whom(pods: Iterable[PodRecord]) -> dict[str, tuple[PodRecord, ...]]:
 def _waits(pool: PoolRecord, pods: Iterable[PodRecord]) -> bool:
     pair = pool.spec.pair if pool.spec is not None else ""
     known = {"", engine_label(pool.status.engine.name)} if pool.status.engine is not None else {""}
-    return _has_yet_to_share(pool) or any(
-        pod.gated or pod.finishing or (pod.pair != pair if pair else pod.engine not in known) for pod in pods
+    return (
+        _has_yet_to_share(pool)
+        or _waits_for_a_name(pool.conditions)
+        or any(pod.gated or pod.finishing or (pod.pair != pair if pair else pod.engine not in known) for pod in pods)
     )
+
+
+def _waits_for_a_name(conditions: Iterable[Condition]) -> bool:
+    return any(each.explanation.reason is Reason.NameTaken for each in conditions)
 
 
 def _has_yet_to_share(pool: PoolRecord) -> bool:

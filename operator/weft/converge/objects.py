@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from weft.domain import labels
 from weft.domain.action import ApplyObject, DeleteObject
-from weft.domain.reasons import Explanation, Reason
-from weft.render import ENDPOINTS, ROUTE, has_all_of, surplus
+from weft.render import ENDPOINTS, ROUTE, has_all_of, surplus, why_taken
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
     from weft.domain.action import Action
     from weft.domain.cluster import ObjectRecord
+    from weft.domain.reasons import Explanation
     from weft.domain.snapshot import ResourceKey
     from weft.render import Json
 
@@ -50,8 +50,7 @@ class ObjectsAround:
         for body in wanted:
             record = self.at(body)
             if record is not None and record.owner_uid != self.owner.uid:
-                message = f"{record.kind} {record.name} exists and is not ours: rename it, or {self.owner}"
-                return Explanation(Reason.NameTaken, message)
+                return why_taken(_named(record), body)
         return None
 
     def apply(self, wanted: Iterable[Json]) -> Iterator[Action]:
@@ -89,6 +88,12 @@ def _labels_of_others(body: Json, record: ObjectRecord | None) -> tuple[Json, ..
     wanted, there = body["spec"]["selector"], record.body.get("spec", {}).get("selector")
     patch = {"op": "replace", "path": "/spec/selector", "value": wanted}
     return (patch,) if surplus(there, wanted) else ()
+
+
+def _named(record: ObjectRecord) -> Json:
+    """Its kind and metadata, also where its body is not kept."""
+    meta = {**record.body.get("metadata", {}), "namespace": record.namespace, "name": record.name}
+    return {"kind": record.kind, "metadata": meta}
 
 
 def _identity(body: Json) -> tuple[str, str, str]:

@@ -135,7 +135,8 @@ class ClusterCache:
             self._changed(owner)
 
     def _object_changed(self, old: ObjectRecord | None, new: ObjectRecord | None) -> None:
-        for owner in {record.owner_uid for record in (old, new) if record is not None}:
+        owners = {record.owner_uid for record in (old, new) if record is not None}
+        for owner in owners | ({None} if new is None else set()):  # somebody else may wait for its name
             self._changed(owner)
 
 

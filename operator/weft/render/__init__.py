@@ -36,6 +36,7 @@ from weft.render.gateway import (
 )
 from weft.render.metadata import Json, pool_labels, split_labels
 from weft.render.names import front_name, place_in_name, pod_name, ranks_service_name, replica_name, service_url
+from weft.render.ownership import why_taken
 from weft.render.pod import ENGINE_CONTAINER, render_pods, told_by_name
 from weft.render.revision import revision, revision_asked
 from weft.render.service import (
@@ -109,4 +110,5 @@ __all__ = [
     "split_labels",
     "surplus",
     "told_by_name",
+    "why_taken",
 ]
