@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from weft.apply import NameTaken
-from weft.control.converging import reachable
+from weft.control.converging import reachable, with_problem
+from weft.domain.errors import Blocked
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.snapshot import ResourceKey
 from weft.domain.status import Condition, PoolProgress, SplitProgress
@@ -52,6 +53,15 @@ def test_no_split_is_either() -> None:
 )
 def test_whatever_else_is_taken_requests_arrive(problem: WeftError | None) -> None:
     assert POOL == reachable(POOL, KEY, problem)
+
+
+def test_nothing_is_said_to_start_of_what_is_refused() -> None:
+    """Whoever reads only `Ready` is told, too."""
+    starting = PoolProgress(1, 0, 0, "", None, STARTS)
+    told = with_problem(starting, Blocked(Reason.PodRefused, "no new pods, says a policy"))
+    assert [("Ready", "False"), ("Stalled", "True")] == [(each.kind, each.status) for each in told.conditions]
+    assert {Explanation(Reason.PodRefused, "no new pods, says a policy")} == {e.explanation for e in told.conditions}
+    assert SERVES == with_problem(POOL, Blocked(Reason.PodRefused, "no new pods")).conditions[:1]
 
 
 def test_what_is_not_ready_anyway_says_why_itself() -> None:

@@ -21,6 +21,8 @@ EDITS = {
     "no rank": (labels.RANK, None),
     "another rank": (labels.RANK, "1"),
     "out of its front": (labels.ROUTED, None),
+    "no revision": (labels.REVISION, None),
+    "another revision": (labels.REVISION, "0123456789"),
     "no component": ("app.kubernetes.io/component", None),
 }
 

@@ -10,7 +10,7 @@ from weft.control.carrying_out import Carrier, FailedPass, Held, everything_goes
 from weft.control.status_writer import StatusWriter
 from weft.converge import Heard, converge_pool, converge_split
 from weft.domain.errors import Retry, WeftError
-from weft.domain.reasons import Explanation
+from weft.domain.reasons import Explanation, Reason
 from weft.domain.status import Condition, SplitProgress
 from weft.domain.stumbling import Stumbled
 
@@ -152,9 +152,17 @@ def reachable(
 
 
 def with_problem(progress: PoolProgress | SplitProgress, problem: WeftError | None) -> PoolProgress | SplitProgress:
-    """The progress with a refusal as its `Stalled` condition, which kstatus reads as failed."""
+    """The progress with a refusal as its `Stalled` condition, which kstatus reads as failed.
+
+    It is also what `Ready` waits for where that knows no other reason: nothing starts of what was refused.
+    """
     if problem is None or isinstance(problem, Retry):
         return progress
-    kept = tuple(condition for condition in progress.conditions if condition.kind not in {"Stalled", "Reconciling"})
-    stalled = Condition("Stalled", "True", Explanation(problem.reason, problem.message))
-    return replace(progress, conditions=(*kept, stalled))
+    why = Explanation(problem.reason, problem.message)
+    kept = (each for each in progress.conditions if each.kind not in {"Stalled", "Reconciling"})
+    told = (replace(each, explanation=why) if _only_starts(each) else each for each in kept)
+    return replace(progress, conditions=(*told, Condition("Stalled", "True", why)))
+
+
+def _only_starts(condition: Condition) -> bool:
+    return condition.kind == "Ready" and condition.explanation.reason is Reason.ReplicasStarting

@@ -71,7 +71,7 @@ def converge_pool(
     if pool.deleting:
         return Convergence((), _progress(pool, Census.of(pool, replicas), None, None))
     fronts = EngineFronts.of(pool, replicas, around)
-    departures, edited = Departures.of(observed, fronts), Relabelling.of(replicas, heard.now)
+    departures, edited = Departures.of(observed, fronts), Relabelling.of(pool, replicas, heard.now)
     wanted, front_refused = _or_refusal(lambda: wanted_objects(pool, replicas, fronts))
     created, pods_refused = _or_refusal(lambda: tuple(create_missing(pool, replicas, around)))
     knows_what_is_wanted = front_refused is None and _can_be_read(pool)

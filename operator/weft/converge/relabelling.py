@@ -1,7 +1,9 @@
 """Labels of engine pods that somebody edited, put back: fronts, Services and budgets find pods by them alone.
 
-A pod's name tells whose it is, so that nothing else depends on labels. Somebody who edits them again and again is
-answered once a minute for each pod, so that no fight begins.
+A pod's name tells whose it is, and the assignment which revision, so that nothing else depends on these labels. What
+else a pod is labelled with follows from its revision as long as that is the one that the spec asks for: of an earlier
+one nobody knows it any more. Somebody who edits labels again and again is answered once a minute for each pod, so that
+no fight begins.
 """
 
 from __future__ import annotations
@@ -12,12 +14,15 @@ from typing import TYPE_CHECKING, Self
 
 from weft.domain import labels
 from weft.domain.action import LabelPod
+from weft.render import revision_asked
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from weft.converge.replicas import Replica
     from weft.domain.cluster import PodRecord
+    from weft.domain.snapshot import PoolRecord
+    from weft.domain.status import Assignment
 
 AGAIN_SECONDS = 60.0
 
@@ -30,10 +35,15 @@ class Relabelling:
     changes_after_seconds: float
 
     @classmethod
-    def of(cls, replicas: Iterable[Replica], now: float) -> Self:
+    def of(cls, pool: PoolRecord, replicas: Iterable[Replica], now: float) -> Self:
         """What to put back on replicas that stay; those that leave, or lost a pod, left their front on purpose."""
-        staying = (each for each in replicas if each.assignment is not None and not each.broken)
-        edited = [(pod, lacking) for each in staying for pod in each.live if (lacking := tuple(_lacking(pod)))]
+        staying = ((each, each.assignment) for each in replicas if each.assignment is not None and not each.broken)
+        edited = [
+            (pod, lacking)
+            for each, assignment in staying
+            for pod in each.live
+            if (lacking := (*_lacking(pod), *_of_its_revision(pool, assignment, pod)))
+        ]
         due = [
             LabelPod(pod.namespace, pod.name, pod.uid, lacking, now) for pod, lacking in edited if _waits(pod, now) <= 0
         ]
@@ -50,6 +60,19 @@ def _lacking(pod: PodRecord) -> Iterator[tuple[str, str]]:
     first = pod.identity is not None and pod.identity.rank == 0
     if first and pod.api_servers and not pod.routed and pod.unrouted is None:
         yield labels.ROUTED, "true"
+
+
+def _of_its_revision(pool: PoolRecord, assignment: Assignment, pod: PodRecord) -> Iterator[tuple[str, str]]:
+    """Labels of a pod that follow from the revision that its replica was assigned for."""
+    if pod.identity is not None and pod.identity.revision != assignment.revision:
+        yield labels.REVISION, assignment.revision
+    spec = pool.spec
+    if spec is None or assignment.revision != revision_asked(pool):
+        return
+    if spec.pair and pod.pair != spec.pair:
+        yield labels.PAIR, spec.pair
+    if spec.has_sidecar and pool.split_uid is not None and pod.split_uid != pool.split_uid:
+        yield labels.SPLIT_UID, pool.split_uid
 
 
 def _waits(pod: PodRecord, now: float) -> float:

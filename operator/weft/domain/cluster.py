@@ -140,6 +140,7 @@ class PodRecord:
     download: Download | None = None
     servers: int | None = None  # number of API servers, on consecutive ports, if it is labelled
     start: MeasuredStart | None = None  # the phases of `startup_seconds`, where containers report them
+    split_uid: str = ""  # as labelled: by it an endpoint picker finds halves of a split
     unprepared: bool = False  # its node lacks its volumes, devices or network, so that no container can start
 
     @property

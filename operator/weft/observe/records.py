@@ -106,6 +106,7 @@ def _of_a_replica(pod: PodRecord, identified: Identified, body: Json) -> PodReco
         loading=_loading(status),
         download=_download(status),
         servers=_servers(meta),
+        split_uid=str((meta.get("labels") or {}).get(labels.SPLIT_UID) or ""),
         unprepared=_condition(status, "PodReadyToStartContainers").get("status") == "False",
     )
 
