@@ -40,7 +40,16 @@ def test_a_log_that_may_not_be_read_says_which_permission_is_missing() -> None:
 @pytest.mark.parametrize(
     ("failure", "reason", "words"),
     [
-        (ContainerFailure("OOMKilled", "", exit_code=137), Reason.EngineFailed, "OOMKilled: exit code 137 (SIGKILL)"),
+        (
+            ContainerFailure("OOMKilled", "", exit_code=137),
+            Reason.EngineFailed,
+            "OOMKilled (it has no limit of its own, so its node ran out of memory): exit code 137 (SIGKILL)",
+        ),
+        (
+            ContainerFailure("OOMKilled", "", exit_code=137, memory_limit="1Gi"),
+            Reason.EngineFailed,
+            "OOMKilled (limit 1Gi, by spec.engine.resources.memory, a LimitRange or a webhook): exit code 137 (SIGKILL)",
+        ),
         (
             ContainerFailure("Error", "", 1, log_tail="x\nRuntimeError: boom\n"),
             Reason.EngineFailed,
@@ -55,7 +64,7 @@ def test_a_log_that_may_not_be_read_says_which_permission_is_missing() -> None:
         (
             ContainerFailure("OOMKilled", "", 137, log_tail="EngineDeadError: EngineCore encountered an issue.\n"),
             Reason.EngineFailed,
-            "OOMKilled: exit code 137 (SIGKILL)",
+            "OOMKilled (it has no limit of its own, so its node ran out of memory): exit code 137 (SIGKILL)",
         ),
         (
             ContainerFailure("Completed", "", 0, log_tail="INFO:     Finished server process [1]\n"),

@@ -285,6 +285,16 @@ class TestFailure:
         assert record is not None
         assert record.failure == expected
 
+    @pytest.mark.parametrize("kind", ["containers", "initContainers"])
+    def test_comes_with_the_memory_that_it_was_allowed(self, kind: str) -> None:
+        """By whomever: the pod has the limit that admission left it with."""
+        ended = {**terminated(exitCode=137, reason="OOMKilled")["containerStatuses"][0], "name": "it"}
+        statuses = {"containers": "containerStatuses", "initContainers": "initContainerStatuses"}[kind]
+        allowed = {"name": "it", "resources": {"limits": {"memory": "1Gi"}}}
+        record = read_pod(pod({statuses: [ended]}, {"containers": [{}], kind: [{"name": "else"}, allowed]}))
+        assert record is not None
+        assert record.failure == ContainerFailure("OOMKilled", "", 137, memory_limit="1Gi")
+
     @pytest.mark.parametrize(
         ("state", "expected"),
         [

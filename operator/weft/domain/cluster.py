@@ -64,7 +64,7 @@ class ContainerFailure:
 
     `log_tail` holds the last lines of its log where they were needed and readable; `log_forbidden` says that RBAC
     denied access to them. `unanswered_seconds` is for how long it ran without an answer to its startup probe, where
-    that is why the kubelet ended it.
+    that is why the kubelet ended it. `memory_limit` is what it was allowed, as written in the pod; empty without limit.
     """
 
     reason: str
@@ -73,6 +73,7 @@ class ContainerFailure:
     log_tail: str | None = None
     log_forbidden: bool = False
     unanswered_seconds: float | None = None
+    memory_limit: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,8 @@ def read_failure(status: Json, spec: Json) -> ContainerFailure | None:
     for container in _container_statuses(status):
         failure = _container_failure(container, restarts=container.get("name") in sidecars)
         if failure is not None:
-            return replace(failure, unanswered_seconds=_unanswered_seconds(container, status, spec))
+            unanswered = _unanswered_seconds(container, status, spec)
+            return replace(failure, unanswered_seconds=unanswered, memory_limit=_memory_limit(container, spec))
     return ContainerFailure("Failed", str(status.get("message") or "")) if failed else None
 
 
@@ -59,10 +60,8 @@ def _unanswered_seconds(container: Json, status: Json, spec: Json) -> float | No
     The kubelet ends it then, and says so in an event alone. A pod that was ready has a Ready condition that changed
     after its container started.
     """
-    probed: Json = next(
-        (each for each in spec.get("containers") or () if each.get("name") == container.get("name")), {}
-    )
-    probe, ended = probed.get("startupProbe"), (container.get("state") or {}).get("terminated") or {}
+    probe = _specified(container, spec.get("containers")).get("startupProbe")
+    ended = (container.get("state") or {}).get("terminated") or {}
     began, end = known_instant(ended.get("startedAt")), known_instant(ended.get("finishedAt"))
     if probe is None or began is None or end is None:
         return None
@@ -70,6 +69,17 @@ def _unanswered_seconds(container: Json, status: Json, spec: Json) -> float | No
     answered = (known_instant(ready.get("lastTransitionTime")) or 0.0) > began
     allowed = float(probe.get("periodSeconds", 10) * (probe.get("failureThreshold", 3) - 1))  # the first is at once
     return end - began if end - began >= allowed and not answered else None
+
+
+def _memory_limit(container: Json, spec: Json) -> str:
+    """The memory limit that the container has in the end, whoever set it: a LimitRange does for all that name none."""
+    found = _specified(container, spec.get("initContainers" if container.get("_init") else "containers"))
+    return str(((found.get("resources") or {}).get("limits") or {}).get("memory") or "")
+
+
+def _specified(container: Json, containers: list[Json] | None) -> Json:
+    """The spec of the container that a status is about."""
+    return next((each for each in containers or () if each.get("name") == container.get("name")), {})
 
 
 def _sidecars_of(spec: Json) -> set[str]:

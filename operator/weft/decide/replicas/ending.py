@@ -35,6 +35,7 @@ _MOST_TELLING = (
     Reason.EngineCoreDied,
     Reason.EngineFailedSilently,
 )
+_OUT_OF_MEMORY = "OOMKilled"
 _BY_OTHERS = {137: "SIGKILL", 143: "SIGTERM"}  # no process does that to itself, so that none has a last word
 
 
@@ -76,13 +77,23 @@ def _own_words(pod: PodRecord, failure: ContainerFailure, read_failure: ReadFail
     if cause is not None:
         return cause
     if failure.reason not in _SAYS_NOTHING:
-        return Explanation(Reason.EngineFailed, f"{failure.reason}: {failure.message or _exit(failure)}")
+        told = f"{failure.reason}{_memory(failure)}: {failure.message or _exit(failure)}"
+        return Explanation(Reason.EngineFailed, told)
     if failure.unanswered_seconds is not None:
         return Explanation(Reason.StartTimedOut, _too_slow(pod, failure.unanswered_seconds))
     if found:
         return Explanation(found[-1].reason, f"{found[-1].message} ({_exit(failure)}); {_cause_unknown(pod)}")
     last = next((lines[-1].strip() for text in texts if (lines := text.strip().splitlines())), "")
     return Explanation(Reason.EngineFailed, last) if last and failure.exit_code not in {0, *_BY_OTHERS} else None
+
+
+def _memory(failure: ContainerFailure) -> str:
+    """What was too little for an engine that ran out of memory, and who can change that; else empty."""
+    if failure.reason != _OUT_OF_MEMORY:
+        return ""
+    if failure.memory_limit:
+        return f" (limit {failure.memory_limit}, by spec.engine.resources.memory, a LimitRange or a webhook)"
+    return " (it has no limit of its own, so its node ran out of memory)"
 
 
 def _too_slow(pod: PodRecord, passed: float) -> str:
