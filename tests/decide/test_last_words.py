@@ -48,7 +48,10 @@ def test_a_log_that_may_not_be_read_says_which_permission_is_missing() -> None:
         (
             ContainerFailure("OOMKilled", "", exit_code=137, memory_limit="1Gi"),
             Reason.EngineFailed,
-            "OOMKilled (limit 1Gi, by spec.engine.resources.memory, a LimitRange or a webhook): exit code 137 (SIGKILL)",
+            (
+                "OOMKilled (limit 1Gi, by spec.engine.resources.memory, a LimitRange or a webhook): "
+                "exit code 137 (SIGKILL)"
+            ),
         ),
         (
             ContainerFailure("Error", "", 1, log_tail="x\nRuntimeError: boom\n"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,6 +10,7 @@ from kubernetes.client import ApiClient, Configuration
 
 from e2e.cluster.waiting import eventually
 from tests.protocol.scripted_server import ScriptedServer
+from weft.domain import labels
 from weft.observe.cluster_cache import ClusterCache
 from weft.observe.reading import Reader
 
@@ -118,6 +120,38 @@ def test_what_cannot_be_read_any_more_stays_as_it_was_known(
     assert caching.pods() == ["last", "p1"]
     server.put(PODS, "p1", spec=ODD, uid="another")
     eventually(lambda: caching.pods() == ["last"], "the one that was known is gone")
+
+
+HELD = {**GPU, "schedulingGates": [{"name": "corp.example/approved"}]}
+OWNER = {
+    "apiVersion": labels.API_VERSION,
+    "kind": "InferencePool",
+    "name": "chat",
+    "uid": "uid-chat",
+    "controller": True,
+}
+OF_A_POOL = {
+    "labels": {labels.POOL_UID: "uid-chat", labels.REPLICA: "0", labels.RANK: "0"},
+    "ownerReferences": [OWNER],
+    "creationTimestamp": "2026-01-01T00:00:00Z",
+}
+
+
+def test_a_pod_is_released_when_the_gate_of_somebody_else_falls(server: ScriptedServer, caching: Caching) -> None:
+    """And not when it was created, or it would be given up before its scheduler has looked at it once."""
+    server.put(PODS, "engine", spec=HELD, metadata=OF_A_POOL)
+    eventually(
+        lambda: [pod.foreign_gate for pod in caching.cache.pods()] == ["corp.example/approved", ""], "it is held"
+    )
+    before = time.time()
+    server.put(PODS, "engine", spec=GPU, metadata=OF_A_POOL)
+    eventually(lambda: not any(pod.queued for pod in caching.cache.pods()), "it is free")
+    first = caching.cache.pods()[0].released
+    server.put(PODS, "engine", spec=GPU, metadata={**OF_A_POOL, "annotations": {"any": "change"}})
+    server.put(PODS, "last", spec=GPU)
+    eventually(lambda: "last" in caching.pods(), "what came later is known")
+    assert first is not None
+    assert before <= first == caching.cache.pods()[0].released
 
 
 def test_a_pod_that_vanished_in_a_gap_is_forgotten(server: ScriptedServer, caching: Caching) -> None:

@@ -126,7 +126,7 @@ class Operator:
         reader, sender, telemetry = Reader(client, clock.hear), Sender(client, bucket), Telemetry()
         resources = ResourceCache(changed)
         resources.expect(options.namespaces)
-        cluster = ClusterCache(reader, options.namespaces, changed)
+        cluster = ClusterCache(reader, options.namespaces, changed, clock.now)
         return Context(
             options=options,
             catalog=catalog.load(),

@@ -43,5 +43,15 @@ class Census:
             undecided=revision_asked(pool) not in {None, status.revision},
             paused=pool.spec is not None and pool.spec.rollout.paused,
             finishing=finishing,
-            waiting=next((pod.waiting for replica in replicas for pod in replica.live if pod.waiting), None),
+            waiting=_scheduler_words(replicas) or _gate_of_others(replicas),
         )
+
+
+def _scheduler_words(replicas: Sequence[Replica]) -> str | None:
+    return next((pod.waiting for replica in replicas for pod in replica.live if pod.waiting), None)
+
+
+def _gate_of_others(replicas: Sequence[Replica]) -> str | None:
+    """A gate that admission put on a pod; those of a scheduler that the replica was handed over to are its queue."""
+    ours = (each for each in replicas if each.assignment is not None and each.assignment.handover is None)
+    return next((pod.held for replica in ours for pod in replica.live if pod.held), None)

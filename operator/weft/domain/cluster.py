@@ -141,6 +141,7 @@ class PodRecord:
     download: Download | None = None
     servers: int | None = None  # number of API servers, on consecutive ports, if it is labelled
     start: MeasuredStart | None = None  # the phases of `startup_seconds`, where containers report them
+    foreign_gate: str = ""  # a scheduling gate of somebody else that it has
     split_uid: str = ""  # as labelled: by it an endpoint picker finds halves of a split
     unprepared: bool = False  # its node lacks its volumes, devices or network, so that no container can start
 
@@ -185,6 +186,13 @@ class PodRecord:
     def waiting(self) -> str | None:
         """What it waits for, in the scheduler's words; None where there are none."""
         return f"pod {self.name} waits for the scheduler: {self.message}" if self.unscheduled and self.message else None
+
+    @property
+    def held(self) -> str | None:
+        """Which gate keeps it from the scheduler, though it was released; None where none does."""
+        if self.gated or self.terminating or not self.foreign_gate:
+            return None
+        return f"pod {self.name} has the scheduling gate {self.foreign_gate}, which whoever sets it has to remove"
 
     def asks_for(self, resource: str) -> int:
         """Devices of one resource that it requests: accelerators or network devices."""

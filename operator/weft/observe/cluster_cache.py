@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 from weft.observe.gateway_cache import GatewayCache
 from weft.observe.queue_cache import QueueCache
 from weft.observe.quota_cache import QuotaCache
 from weft.observe.reading import OURS, resource_path
-from weft.observe.records import read_node, read_object, read_pod
+from weft.observe.records import no_sooner_released, read_node, read_object, read_pod
 from weft.observe.reflector import Collection, ListWatch, Reflector
 from weft.observe.report_cache import ReportCache
 
@@ -37,15 +38,23 @@ class ClusterCache:
     `changed` is called from informer threads with the UID of the resource that a change belongs to, or None.
     """
 
-    def __init__(self, reader: Reader, namespaces: Iterable[str], changed: Callable[[str | None], None]) -> None:
-        """An empty `namespaces` serves the whole cluster."""
+    def __init__(
+        self,
+        reader: Reader,
+        namespaces: Iterable[str],
+        changed: Callable[[str | None], None],
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        """An empty `namespaces` serves the whole cluster; `now` is the API server's time in epoch seconds."""
         self._owner_changed = changed
         self.revision = 0  # rises with every change, so that views of the cache know when they are outdated
         self._nodes: Reflector[NodeRecord] = Reflector(
             ListWatch(reader, Collection("nodes", resource_path("v1", "nodes")), read_node), self._node_changed
         )
         self._pods: Reflector[PodRecord] = Reflector(
-            ListWatch(reader, Collection("pods", resource_path("v1", "pods")), read_pod), self._pod_changed
+            ListWatch(reader, Collection("pods", resource_path("v1", "pods")), read_pod),
+            self._pod_changed,
+            lambda before, pod: no_sooner_released(before, pod, now()),
         )
         served = sorted(set(namespaces))
         self._objects = [

@@ -62,7 +62,7 @@ def _read_any(body: Json, requests: tuple[tuple[str, int], ...], front_of: str |
     """The part that is read of every pod; `front_of` is the UID of the pool or split that a router serves."""
     meta, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}
     tags, notes = meta.get("labels") or {}, meta.get("annotations") or {}
-    gates = {gate.get("name") for gate in spec.get("schedulingGates") or ()}
+    gates = {str(gate.get("name")) for gate in spec.get("schedulingGates") or ()}
     return PodRecord(
         namespace=meta["namespace"],
         name=meta["name"],
@@ -106,9 +106,21 @@ def _of_a_replica(pod: PodRecord, identified: Identified, body: Json) -> PodReco
         loading=_loading(status),
         download=_download(status),
         servers=_servers(meta),
+        foreign_gate=_foreign_gate(spec),
         split_uid=str((meta.get("labels") or {}).get(labels.SPLIT_UID) or ""),
         unprepared=_condition(status, "PodReadyToStartContainers").get("status") == "False",
     )
+
+
+def no_sooner_released(before: PodRecord, pod: PodRecord, now: float) -> PodRecord:
+    """The record of a pod that follows `before`: released `now` if a gate of somebody else fell in between.
+
+    The API server does not note when that was. Until the pod is bound, its releases are only ever later.
+    """
+    if pod.uid != before.uid or pod.released is None or pod.bound:
+        return pod
+    known = now if before.foreign_gate else before.released
+    return pod if known is None else replace(pod, released=max(known, pod.released))
 
 
 def read_object(body: Json) -> ObjectRecord:
@@ -129,6 +141,11 @@ def read_object(body: Json) -> ObjectRecord:
 def _engine_image(spec: Json) -> str:
     engine: Json = next((each for each in spec.get("containers") or () if each.get("name") == ENGINE_CONTAINER), {})
     return str(engine.get("image") or "")
+
+
+def _foreign_gate(spec: Json) -> str:
+    gates = {str(gate.get("name")) for gate in spec.get("schedulingGates") or ()}
+    return min(gates - {labels.GATE}, default="")
 
 
 def _servers(meta: Json) -> int | None:

@@ -147,13 +147,19 @@ class ListWatch(Generic[Record]):
 class Reflector(Generic[Record]):
     """Records of one collection, keyed by namespace and name.
 
-    `changed` is called from the informer's thread with the old and the new record when they differ.
+    `changed` is called from the informer's thread with the old and the new record when they differ. `follow` makes the
+    record that is kept from the one before and the new one, for what no object says of its own past.
     """
 
-    def __init__(self, list_watch: ListWatch[Record], changed: Callable[[Record | None, Record | None], None]) -> None:
+    def __init__(
+        self,
+        list_watch: ListWatch[Record],
+        changed: Callable[[Record | None, Record | None], None],
+        follow: Callable[[Record, Record], Record] = lambda _, new: new,
+    ) -> None:
         """Nothing runs before `start`."""
         self._list_watch = list_watch
-        self._changed = changed
+        self._changed, self._follow = changed, follow
         self._records: dict[tuple[str, str], Record] = {}
         self._uids: dict[tuple[str, str], str] = {}  # of the objects that the records are about
         self._lock = threading.Lock()
@@ -207,6 +213,8 @@ class Reflector(Generic[Record]):
         with self._lock:
             old = self._records.pop(key, None)
             self._uids.pop(key, None)
+            if record is not None and old is not None:
+                record = self._follow(old, record)
             if record is not None:
                 self._records[key], self._uids[key] = record, uid
         if old != record:

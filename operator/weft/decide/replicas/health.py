@@ -66,9 +66,11 @@ class AssignedReplica:
 
     @property
     def unscheduled(self) -> tuple[PodRecord, ...]:
-        """Pods that were released and are not bound, unless another scheduler queues them, for however long."""
-        queued = self.assignment.handover is not None
-        return tuple(pod for pod in self.pods if pod.unscheduled and not (queued and pod.queued))
+        """Pods that were released and are not bound, unless a gate of somebody else holds them, for however long.
+
+        That is another scheduler's queue, or somebody who has to approve, and says nothing of the node.
+        """
+        return tuple(pod for pod in self.pods if pod.unscheduled and not pod.queued)
 
     @property
     def preparing(self) -> tuple[PodRecord, ...]:
@@ -265,8 +267,7 @@ def nobody_schedules_it(replica: AssignedReplica, around: Surroundings) -> Loss 
     """A released pod is still not bound after the grace time."""
     for pod in replica.unscheduled:
         if around.now - released_at(pod) >= SCHEDULING_SECONDS:
-            held = "a scheduling gate of somebody else holds it" if pod.queued else "the scheduler gave no reason"
-            said = pod.message or held
+            said = pod.message or "the scheduler gave no reason"
             message = f"{pod.name} was not scheduled in {SCHEDULING_SECONDS:g} s: {said}"
             loss = _loss(replica, Reason.SchedulingTimedOut, message, counts=True)
             return replace(loss, suspects=replica.unbound_nodes)
