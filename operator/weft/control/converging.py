@@ -154,15 +154,18 @@ def reachable(
 def with_problem(progress: PoolProgress | SplitProgress, problem: WeftError | None) -> PoolProgress | SplitProgress:
     """The progress with a refusal as its `Stalled` condition, which kstatus reads as failed.
 
-    It is also what `Ready` waits for where that knows no other reason: nothing starts of what was refused.
+    It is also what `Ready` waits for where that knows no other reason: nothing starts of what was refused. In a
+    namespace that is being deleted nothing stays ready, and nobody looks again.
     """
     if problem is None or isinstance(problem, Retry):
         return progress
     why = Explanation(problem.reason, problem.message)
     kept = (each for each in progress.conditions if each.kind not in {"Stalled", "Reconciling"})
-    told = (replace(each, explanation=why) if _only_starts(each) else each for each in kept)
-    return replace(progress, conditions=(*told, Condition("Stalled", "True", why)))
+    goes = everything_goes(problem)
+    told = (Condition("Ready", "False", why) if _is_told_by(each, goes=goes) else each for each in kept)
+    return replace(progress, conditions=(*told, Condition("Stalled", "True", why)), url=None if goes else progress.url)
 
 
-def _only_starts(condition: Condition) -> bool:
-    return condition.kind == "Ready" and condition.explanation.reason is Reason.ReplicasStarting
+def _is_told_by(condition: Condition, *, goes: bool) -> bool:
+    """Whether a refusal is the better reason of a condition: nothing starts, or everything `goes`."""
+    return condition.kind == "Ready" and (goes or condition.explanation.reason is Reason.ReplicasStarting)

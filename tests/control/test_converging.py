@@ -1,4 +1,4 @@
-"""A Service of a pool's name that turns out to be somebody else's: who asks there reaches them, and no replica."""
+"""What a refusal says about its resource: whether anybody reaches it, starts or stays."""
 
 from __future__ import annotations
 
@@ -62,6 +62,13 @@ def test_nothing_is_said_to_start_of_what_is_refused() -> None:
     assert [("Ready", "False"), ("Stalled", "True")] == [(each.kind, each.status) for each in told.conditions]
     assert {Explanation(Reason.PodRefused, "no new pods, says a policy")} == {e.explanation for e in told.conditions}
     assert SERVES == with_problem(POOL, Blocked(Reason.PodRefused, "no new pods")).conditions[:1]
+
+
+def test_nothing_stays_ready_in_a_namespace_that_is_being_deleted() -> None:
+    """Something may hold the namespace for long, and nobody looks at its pools again."""
+    told = with_problem(POOL, Blocked(Reason.NamespaceTerminating, "the namespace is being deleted"))
+    assert ("False", Reason.NamespaceTerminating) == ready(told)
+    assert told.url is None
 
 
 def test_what_is_not_ready_anyway_says_why_itself() -> None:
