@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.control.test_converge_loop import UID, Cluster, running
+from tests.converge.world import World
 from weft.apply import NameTaken
+from weft.control import work_queue
 from weft.control.converging import reachable, with_problem
+from weft.domain.action import ApplyObject
 from weft.domain.errors import Blocked
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.snapshot import ResourceKey
 from weft.domain.status import Condition, PoolProgress, SplitProgress
 
 if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
+    from weft.control.context import Context
+    from weft.domain.action import Action
     from weft.domain.errors import WeftError
 
 URL = "http://chat.team.svc:8000"
@@ -74,3 +84,38 @@ def test_nothing_stays_ready_in_a_namespace_that_is_being_deleted() -> None:
 def test_what_is_not_ready_anyway_says_why_itself() -> None:
     starting = PoolProgress(1, 1, 0, "", None, STARTS)
     assert ("False", Reason.ReplicasStarting) == ready(reachable(starting, KEY, taken("Service", "chat")))
+
+
+class Occupied(Cluster):
+    """A cluster in which somebody has the name of the pool's Service until `free`; it keeps the written statuses."""
+
+    def __init__(self) -> None:
+        super().__init__(World())
+        self.free = False
+        self.stalled: list[bool] = []
+
+    def carry_out(self, action: Action) -> None:
+        if isinstance(action, ApplyObject) and action.body["kind"] == "Service" and not self.free:
+            raise taken("Service", action.body["metadata"]["name"])
+        super().carry_out(action)
+
+    def write_status(self, _key: ResourceKey, status: dict[str, Any], *_: str) -> None:
+        self.stalled.append(any(each["type"] == "Stalled" for each in status["conditions"]))
+
+    def context(self, threads: ThreadPoolExecutor) -> Context:
+        kept: Any = SimpleNamespace(
+            synced=True, body=lambda _: {"metadata": {"resourceVersion": "1"}}, drop=lambda *_: None
+        )
+        return replace(super().context(threads), resources=kept)
+
+
+async def test_what_is_tried_in_each_pass_is_over_with_the_first_that_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long its resource backs off: it would not be ready for five minutes more."""
+    monkeypatch.setattr(work_queue, "FIRST_BACKOFF_SECONDS", 300.0)
+    cluster = Occupied()
+    async with running(cluster) as loop:
+        await cluster.after(1)
+        cluster.free = True
+        loop.want(UID)
+        await cluster.after(2)
+    assert [True, False] == cluster.stalled

@@ -74,6 +74,11 @@ class FailedPass:
     error: WeftError
     held: Held = field(default_factory=Held)
 
+    @property
+    def is_tried_each_pass(self) -> bool:
+        """Whether nothing is held back because of it: a pass without refusals says that it is over."""
+        return self.held == Held()
+
 
 @dataclass(frozen=True, slots=True)
 class Carrier:

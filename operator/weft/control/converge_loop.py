@@ -120,7 +120,7 @@ class ConvergeLoop:
             self._queue.add_after(uid, CONFLICT_SECONDS)
         elif done.refused is not None:
             self._fail(uid, done.generation, done.refused)
-        elif known is not None:
+        elif known is not None and not known.is_tried_each_pass:
             self._queue.release(uid)  # what was refused keeps waiting; everything else is done
         else:
             self._refusals.pop(uid, None)

@@ -105,7 +105,8 @@ class Converger:
     ) -> Converged:
         known = before.known
         refused = self._carrier.carry_out(done.actions, known)
-        problem = worth_telling(refused or known, before)
+        lasting = None if known is None or known.is_tried_each_pass else known
+        problem = worth_telling(refused or lasting, before)
         progress = with_problem(reachable(done.progress, subject.key, problem), problem)
         try:
             self._statuses.write_progress(subject.key, progress, subject.version, self._context.clock.now())
