@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
 from weft.api import converge_status, pool_status, split_converge_status, split_status
 from weft.apply import Undeclared
 from weft.control.definitions import Definitions
+from weft.control.other_operators import OtherOperators
 from weft.control.status import Json, needs_write
 from weft.domain.decision import PoolDecision, SplitDecision
-from weft.domain.errors import Retry
+from weft.domain.errors import Retry, WeftError
 from weft.domain.labels import CONVERGE_MANAGER, DECIDE_MANAGER
 from weft.domain.reasons import Reason
 from weft.domain.status import PoolProgress
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from weft.domain.snapshot import ResourceKey
     from weft.domain.status import SplitProgress
 
+log = logging.getLogger(__name__)
+
 
 class StatusWriter:
     """Writes one manager's part of a status, and only on the exact version that it was decided on.
@@ -34,6 +38,7 @@ class StatusWriter:
         """Uses the writer and the resource cache of `context`."""
         self._context = context
         self._definitions = Definitions()
+        self._others = OtherOperators()
 
     def write_decision(self, decision: PoolDecision | SplitDecision, version: int, now: float) -> bool:
         """Write a decision made on `version`; returns whether anything changed. Raises as `Writer.write_status`."""
@@ -68,6 +73,10 @@ class StatusWriter:
 
     def _write(self, key: ResourceKey, body: Json, wanted: Callable[[], Json], manager: str) -> bool:
         """Write the wanted status; fields that the CRD turns out to lack are left out in a second try."""
+        other = self._others.found(key, body, manager)
+        if other is not None:
+            log.warning("%s", other.message)
+            self._context.events.record(key, other, warns=True)
         try:
             return self._write_known(key, body, wanted(), manager)
         except Undeclared as error:
@@ -77,10 +86,16 @@ class StatusWriter:
     def _write_known(self, key: ResourceKey, body: Json, wanted: Json, manager: str) -> bool:
         if not needs_write(body, wanted, manager):
             return False
-        answer = self._context.writer.write_status(key, wanted, manager, str(body["metadata"]["resourceVersion"]))
+        version = str(body["metadata"]["resourceVersion"])
+        try:
+            answer = self._context.writer.write_status(key, wanted, manager, version)
+        except WeftError:
+            self._others.doubt(key.uid)
+            raise
         if answer is None:
             self._context.resources.drop(key.uid, version_of(body))
             return False
+        self._others.note(answer, manager)
         self._context.resources.put(answer)
         return True
 
