@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-import time
 from typing import TYPE_CHECKING, Any
 
+from weft.observe.cluster_clock import ClusterClock
 from weft.observe.gateway_cache import GatewayCache
 from weft.observe.queue_cache import QueueCache
 from weft.observe.quota_cache import QuotaCache
@@ -43,9 +43,10 @@ class ClusterCache:
         reader: Reader,
         namespaces: Iterable[str],
         changed: Callable[[str | None], None],
-        now: Callable[[], float] = time.time,
+        now: Callable[[], float] | None = None,
     ) -> None:
         """An empty `namespaces` serves the whole cluster; `now` is the API server's time in epoch seconds."""
+        clock = now or ClusterClock().now
         self._owner_changed = changed
         self.revision = 0  # rises with every change, so that views of the cache know when they are outdated
         self._nodes: Reflector[NodeRecord] = Reflector(
@@ -54,7 +55,7 @@ class ClusterCache:
         self._pods: Reflector[PodRecord] = Reflector(
             ListWatch(reader, Collection("pods", resource_path("v1", "pods")), read_pod),
             self._pod_changed,
-            lambda before, pod: no_sooner_released(before, pod, now()),
+            lambda before, pod: no_sooner_released(before, pod, clock()),
         )
         served = sorted(set(namespaces))
         self._objects = [
