@@ -51,10 +51,19 @@ def test_a_pool_with_replicas_of_another_engine_waits_for_the_routers_before_the
     assert (alone.key.uid in set(seen.waiting())) is waits
 
 
-@pytest.mark.parametrize(("reason", "waits"), [(Reason.NameTaken, True), (Reason.ReplicasStarting, False)])
-def test_who_wants_a_name_that_somebody_has_waits_for_it(*, reason: Reason, waits: bool) -> None:
-    """What has it may go at any moment, and tells nobody but its own owner."""
-    told = (Condition("Ready", "False", Explanation(reason, "Service team/chat exists and is not ours")),)
+@pytest.mark.parametrize(
+    ("reason", "kinds", "waits"),
+    [
+        (Reason.NameTaken, ("Ready",), True),
+        (Reason.NameTaken, ("Ready", "Stalled"), False),
+        (Reason.ReplicasStarting, ("Ready",), False),
+    ],
+)
+def test_who_wants_a_name_that_somebody_has_waits_for_it(
+    *, reason: Reason, kinds: tuple[str, ...], waits: bool
+) -> None:
+    """What has it may go at any moment, and tells nobody but its own owner. No cache shows what only a write found."""
+    told = tuple(Condition(kind, "False", Explanation(reason, "Service team/chat exists")) for kind in kinds)
     key = ResourceKey("PDSplit", "team", "duo", "uid-duo")
     split = SplitRecord(key, 1, None, SplitStatus(), conditions=told)
     seen = replace(view(), pools={HALF.key.uid: replace(HALF, conditions=told)}, splits={key.uid: split})

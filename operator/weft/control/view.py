@@ -75,7 +75,12 @@ def _waits(pool: PoolRecord, pods: Iterable[PodRecord]) -> bool:
 
 
 def _waits_for_a_name(conditions: Iterable[Condition]) -> bool:
-    return any(each.explanation.reason is Reason.NameTaken for each in conditions)
+    """Whether the caches show an object of somebody else under a wanted name, so that they will show its end.
+
+    What only a write found has no label of Weft's, and no cache: it stalls, and is tried again after a back-off.
+    """
+    taken = {each.kind for each in conditions if each.explanation.reason is Reason.NameTaken}
+    return "Ready" in taken and "Stalled" not in taken
 
 
 def _has_yet_to_share(pool: PoolRecord) -> bool:

@@ -37,12 +37,13 @@ class Relabelling:
     @classmethod
     def of(cls, pool: PoolRecord, replicas: Iterable[Replica], now: float) -> Self:
         """What to put back on replicas that stay; those that leave, or lost a pod, left their front on purpose."""
+        asked = revision_asked(pool)
         staying = ((each, each.assignment) for each in replicas if each.assignment is not None and not each.broken)
         edited = [
             (pod, lacking)
             for each, assignment in staying
             for pod in each.live
-            if (lacking := (*_lacking(pod), *_of_its_revision(pool, assignment, pod)))
+            if (lacking := (*_lacking(pod), *_of_its_revision(pod, assignment, pool, asked)))
         ]
         due = [
             LabelPod(pod.namespace, pod.name, pod.uid, lacking, now) for pod, lacking in edited if _waits(pod, now) <= 0
@@ -62,12 +63,14 @@ def _lacking(pod: PodRecord) -> Iterator[tuple[str, str]]:
         yield labels.ROUTED, "true"
 
 
-def _of_its_revision(pool: PoolRecord, assignment: Assignment, pod: PodRecord) -> Iterator[tuple[str, str]]:
-    """Labels of a pod that follow from the revision that its replica was assigned for."""
+def _of_its_revision(
+    pod: PodRecord, assignment: Assignment, pool: PoolRecord, asked: str | None
+) -> Iterator[tuple[str, str]]:
+    """Labels of a pod that follow from the revision that its replica was assigned for; `asked` is that of the spec."""
     if pod.identity is not None and pod.identity.revision != assignment.revision:
         yield labels.REVISION, assignment.revision
     spec = pool.spec
-    if spec is None or assignment.revision != revision_asked(pool):
+    if spec is None or assignment.revision != asked:
         return
     if spec.pair and pod.pair != spec.pair:
         yield labels.PAIR, spec.pair
