@@ -24,6 +24,11 @@ def with_bin(course: str, log_rate: float, unseen: int) -> str:
     return f"{course}{UNSEEN * min(unseen, COURSE_BINS)}{chr(code)}"[-COURSE_BINS:]
 
 
+def highest_of(course: str, bins: int) -> float:
+    """The highest log rate of the last bins; that of the lowest character where nobody saw any."""
+    return LEAST_LOG + STEP * (ord(max(course[-bins:], default=UNSEEN)) - ord(UNSEEN) - 1)
+
+
 def kept_part(course: str, period: float) -> bytes:
     """The last bins of a course, as many as fit: a byte for each, or for each two where periods are long.
 

@@ -7,7 +7,8 @@ known as well.
 The period is the first deep minimum of the mean squared difference between the course and itself shifted in time, over
 the cumulative mean of that (YIN: de Cheveigné and Kawahara 2002), which is about 1 for chance, 2 after a step, 3 on a
 ramp and near 0 at a period. It is only used while earlier cycles foretell each of the last three, at the horizon,
-better than the mean over a period does, and while the last moments went as foretold.
+better than the mean over a period does. Where the last moments brought more than foretold, the usual forecast counts
+beside it, the higher of both; where they brought less, the lower.
 """
 
 from __future__ import annotations
@@ -31,24 +32,35 @@ _STILL = 1e-3  # mean squared difference (of logarithms) of a course that does n
 _FINER = 8  # a period is known to this part of a bin
 _MOST_MULTIPLES = 4
 _MOST_CYCLES = 3  # that foretell together
+_MOST_JUDGED = 12  # cycles that tell how far such forecasts are off
 _LEFT, _LEFT_OF_ONE = 0.5, 0.7  # of the squared errors of the mean: over all periods, and of each
 _SEEN_OF_ONE = 0.5  # fraction of each period that was observed
 _BREAK, _LEAST_BREAK = 4.0, 0.25  # standard deviations, and logarithm
+_LEAST_OF_A_PERIOD = 4  # a cycle that comes earlier by a larger part than one over this is another one
 _LATE_BINS = 1  # metrics tell of requests up to so much after they came
 _LEAST_SCATTER = 0.03  # as codes are rounded
 REMEMBERED = 4096  # several passes look at one bin
 
 
 @dataclass(frozen=True, slots=True)
-class InCycle:
-    """The highest log rate that a cycle foretells until the horizon, and the standard deviation of what exceeds it.
-
-    `again` is the highest log rate until twice the horizon.
-    """
+class Reach:
+    """The highest log rate that a cycle foretells for some time, and the standard deviation of what exceeds it."""
 
     level: float
-    again: float
     scatter: float
+
+
+@dataclass(frozen=True, slots=True)
+class InCycle:
+    """What a cycle foretells until the horizon, and until twice that.
+
+    More came lately than it foretold where it `rose`, and less where it `fell`, so that it may be over.
+    """
+
+    ahead: Reach
+    again: Reach
+    rose: bool = False
+    fell: bool = False
 
 
 def period_of(course: str) -> float:
@@ -100,44 +112,100 @@ def in_cycle(course: str, period: float, ahead: int) -> InCycle | None:
     cycles = min(_MOST_CYCLES, int((len(course) - (PERIODS_FORETOLD + 1) * whole - ahead) // period) - first + 1)
     if cycles < 1:
         return None
-    logs, seen = _logs(course, whole), np.array([each != UNSEEN for each in course[-PERIODS_FORETOLD * whole :]])
-    sums = np.concatenate((np.zeros(1), np.cumsum(logs)))
-    means = np.concatenate((np.zeros(whole - 1), (sums[whole:] - sums[:-whole]) / whole))
+    logs, means = _with_means(course, whole)
     back = np.rint(np.arange(first, first + cycles) * period).astype(int)[:, None]
-    last = len(logs) - 1
-    judged = np.arange(len(logs) - PERIODS_FORETOLD * whole, len(logs))
+    periods = max(PERIODS_FORETOLD, min(_MOST_JUDGED, (len(logs) - ahead - int(back[-1, 0])) // whole - 1))
+    judged = np.arange(len(logs) - periods * whole, len(logs))
     by_mean = means[judged - ahead]
     foretold = by_mean + (logs[judged - back] - means[judged - ahead - back]).mean(axis=0)
-    if not _foretells(logs[judged] - foretold, logs[judged] - by_mean, seen):
+    off = _Judged(logs[judged], foretold, logs[judged] - by_mean, whole)
+    seen = np.array([each != UNSEEN for each in course[-PERIODS_FORETOLD * whole :]])
+    went = off.went(seen)
+    if went is None:
         return None
-    scatter = _scatter(logs[judged], foretold)
-    coming = np.arange(ahead + reach + 1)
-    found = means[last] + (logs[np.minimum(last, last + coming - back)] - means[last - back]).mean(axis=0)
-    return None if scatter is None else InCycle(float(found[: reach + 1].max()), float(found.max()), scatter)
+    last, astray = len(logs) - 1, off.astray()
+    at = last + np.arange(ahead + reach + astray + 1) - back
+    found = means[last] + (logs[np.where(at > last, at - whole, at)] - means[last - back]).mean(axis=0)
+    bins = (reach + 1 + astray, len(found))
+    until, again = (Reach(float(found[:n].max()), off.scatter(n, period)) for n in bins)
+    return InCycle(until, again, *went)
 
 
-def _foretells(errors: Logs, of_mean: Logs, seen: NDArray[np.bool_]) -> bool:
-    """Whether errors are far smaller than those of the mean, over all periods and in each, as far as it was seen."""
-    observed = seen.reshape(PERIODS_FORETOLD, -1)
-    left = (observed * errors.reshape(observed.shape) ** 2).sum(axis=1)
-    before = (observed * of_mean.reshape(observed.shape) ** 2).sum(axis=1)
-    was_seen = bool((observed.mean(axis=1) >= _SEEN_OF_ONE).all())
-    return was_seen and bool(left.sum() < _LEFT * before.sum()) and bool((left < _LEFT_OF_ONE * before).all())
+def _with_means(course: str, whole: int) -> tuple[Logs, Logs]:
+    """Log rates of a course, and their mean over the period that ends with each; 0 before a whole one."""
+    logs = _logs(course, whole)
+    sums = np.concatenate((np.zeros(1), np.cumsum(logs)))
+    return logs, np.concatenate((np.zeros(whole - 1), (sums[whole:] - sums[:-whole]) / whole))
 
 
-def _scatter(came: Logs, foretold: Logs) -> float | None:
-    """How far requests exceeded what was foretold, as a standard deviation; None where the last moments broke it.
+class _Judged:
+    """Log rates that `came` in the last periods, beside those that earlier ones `foretold`.
 
-    Replicas come early and are held for longer than a bin: what comes a bin too early or too late is no error.
+    `of_mean` is how far they are off the mean over a period. Replicas come early and are held for longer than a bin:
+    what comes a bin too early or too late is no error.
     """
-    around = np.stack((foretold, np.append(foretold[1:], foretold[-1]), np.append(foretold[0], foretold[:-1])))
-    above, below = came - around.max(axis=0), around.min(axis=0) - came
-    requests = np.exp(came - came.max())
-    squares = requests * np.maximum(0.0, above) ** 2
-    usual = math.sqrt(2.0 * float(squares[:-1].sum() / requests[:-1].sum()))
-    if above[-1] > max(_LEAST_BREAK, _BREAK * usual) or below[-2:].min() > max(_LEAST_BREAK, _BREAK * usual):
+
+    def __init__(self, came: Logs, foretold: Logs, of_mean: Logs, whole: int) -> None:
+        self.came, self.foretold, self.errors, self.of_mean, self.whole = (
+            came,
+            foretold,
+            came - foretold,
+            of_mean,
+            whole,
+        )
+        around = np.stack((foretold, np.append(foretold[1:], foretold[-1]), np.append(foretold[0], foretold[:-1])))
+        self.above, self.below = np.maximum(0.0, came - around.max(axis=0)), np.maximum(0.0, around.min(axis=0) - came)
+        self.requests = np.exp(came - came.max())
+
+    def went(self, seen: NDArray[np.bool_]) -> tuple[bool, bool] | None:
+        """Whether it rose, and whether it fell; None where earlier cycles do not foretell the last, even without that.
+
+        Usual errors are those before the last period, or what breaks a cycle would make itself usual.
+        """
+        usual = math.sqrt(2.0 * _mean(self.above[: -self.whole] ** 2, self.requests[: -self.whole]))
+        most = max(_LEAST_BREAK, _BREAK * usual)
+        rose, fell = bool(self.above[-1] > most), bool(self.below[-2:].min() > most)
+        latest = np.arange(len(self.errors)) >= len(self.errors) - self.whole
+        if not rose and not fell and self._foretells(seen, self.errors):
+            return False, False
+        if not fell and self._foretells(seen, np.where(latest, np.minimum(0.0, self.errors), self.errors)):
+            return True, False
+        if not rose and self._foretells(seen, np.where(latest, np.maximum(0.0, self.errors), self.errors)):
+            return False, True
         return None
-    return max(_LEAST_SCATTER, math.sqrt(2.0 * float(squares.sum() / requests.sum())))
+
+    def _foretells(self, seen: NDArray[np.bool_], errors: Logs) -> bool:
+        """Whether errors are far smaller than those of the mean, over the last periods and in each, as far as seen."""
+        observed = seen.reshape(PERIODS_FORETOLD, -1)
+        left = (observed * errors[-seen.size :].reshape(observed.shape) ** 2).sum(axis=1)
+        before = (observed * self.of_mean[-seen.size :].reshape(observed.shape) ** 2).sum(axis=1)
+        was_seen = bool((observed.mean(axis=1) >= _SEEN_OF_ONE).all())
+        return was_seen and bool(left.sum() < _LEFT * before.sum()) and bool((left < _LEFT_OF_ONE * before).all())
+
+    def astray(self) -> int:
+        """Bins by which any of these cycles came too early or too late: with less than half of the errors left."""
+        count, most = len(self.came), self.whole // _LEAST_OF_A_PERIOD
+        shifts = np.arange(-most, most + 1)[:, None]
+        errors = self.came - self.foretold[np.clip(np.arange(count) + shifts, 0, count - 1)]
+        left = (errors**2).reshape(len(shifts), -1, self.whole).sum(axis=2)
+        off = np.where(left.min(axis=0) < _LEFT * left[most], left.argmin(axis=0) - most, 0)
+        return int(np.abs(off).max())
+
+    def scatter(self, bins: int, period: float) -> float:
+        """How far requests exceeded what was foretold at the times in a cycle of so many bins, as a deviation.
+
+        It is the wider the fewer cycles tell it, about as Student's distribution is.
+        """
+        count = len(self.came)
+        cycles = np.arange(1, count // self.whole + 1)
+        at = count - 1 + np.arange(min(bins, self.whole))[None, :] - np.rint(cycles * period).astype(int)[:, None]
+        at = at[at >= 0]
+        widened = math.sqrt((len(cycles) + 1.0) / (len(cycles) - 1.0))
+        return max(_LEAST_SCATTER, widened * math.sqrt(2.0 * _mean(self.above[at] ** 2, self.requests[at])))
+
+
+def _mean(values: Logs, weights: Logs) -> float:
+    return float((values * weights).sum() / weights.sum())
 
 
 def _logs(course: str, period: int = 0) -> Logs:

@@ -76,7 +76,8 @@ class Demand:
     `lately` is a lower bound on the rate of the last seconds: a peak needs no headroom. `ahead` is the forecast, None
     where there is none, with the `margin` that is bought on it. `backlog` is added to `persisting` alone, as headroom
     and margin already serve a backlog. `at_front` says that requests are counted before any engine, and `rises` that
-    the last seconds brought more than chance explains: how much comes is not known yet.
+    the last seconds brought more than chance explains: how much comes is not known yet. `again` is the rate with its
+    margin that a short cycle brings within two starts; 0 where there is none.
     """
 
     offered: float
@@ -87,18 +88,12 @@ class Demand:
     backlog: float = 0.0
     at_front: bool = False
     rises: bool = False
+    again: float = 0.0
 
     @property
     def foreseen(self) -> float:
         """The forecast rate with its margin; 0 where there is no forecast."""
         return self.margin.on(self.ahead) if self.ahead is not None and self.margin is not None else 0.0
-
-    @property
-    def again(self) -> float:
-        """The rate with its margin that a short cycle brings within two starts; 0 where there is none."""
-        if self.ahead is None or self.margin is None or not self.ahead.cycle_seconds:
-            return 0.0
-        return self.margin.on(changed(self.ahead, level=self.ahead.again))
 
     def at_least(self, other: Demand) -> Demand:
         """The greater of two measurements of the same requests, with the forecast of this one where it has any.
@@ -112,7 +107,7 @@ class Demand:
         offered, persisting = max(self.offered, other.offered), max(self.persisting, other.persisting)
         lately, backlog = max(self.lately, other.lately), max(self.backlog, other.backlog)
         rises = self.rises or other.rises
-        return Demand(offered, persisting, lately, own.ahead, own.margin, backlog, rises=rises)
+        return Demand(offered, persisting, lately, own.ahead, own.margin, backlog, rises=rises, again=own.again)
 
 
 def want(sight: Sight) -> Want:
@@ -218,8 +213,14 @@ def demand(sight: Sight) -> Demand:
     ahead = None if is_old(state, now) else forecast(state, state.seen)
     if ahead is None:
         return Demand(arriving, persisting, lately, backlog=backlog, at_front=reading.at_front, rises=rises)
-    margin = margin_now(sight.request.spec.risk, state, ahead, work)
-    return Demand(arriving, persisting, lately, ahead.over(work), margin, backlog, reading.at_front, rises)
+    risk = sight.request.spec.risk
+    known = [each for each in (ahead, ahead.cycle) if each is not None]
+    bought = [(each.over(work), margin_now(risk, state, each, work)) for each in known]
+    fell = ahead.cycle is not None and ahead.cycle.fell
+    ahead, margin = (min if fell else max)(bought, key=lambda each: each[1].on(each[0]))
+    counts = [(ahead, margin)] if fell else bought
+    again = max(0.0 if each.again is None else margin.on(each.again) for each, margin in counts)
+    return Demand(arriving, persisting, lately, ahead, margin, backlog, reading.at_front, rises, again)
 
 
 def _surprising(sight: Sight, reading: LoadReading) -> float:

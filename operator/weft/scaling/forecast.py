@@ -64,7 +64,9 @@ class Forecast:
 
     The horizon is the duration of a start; `is_measured` says that one was measured. `width` is the scale without the
     bins that nobody saw, and `most` the log of the rate that no margin exceeds. Where a short cycle foretells it,
-    `cycle_seconds` is its period, `level` the highest until the horizon, and `again` the highest until twice that.
+    `cycle_seconds` is its period, `level` the highest until the horizon, and `again` the forecast until twice that.
+    Where more came lately than a cycle foretold (it `rose`) or less (it `fell`), `cycle` is what it foretells, beside
+    the usual forecast: the higher of both counts, or the lower.
     """
 
     level: float
@@ -75,7 +77,10 @@ class Forecast:
     width: float = 1.0
     most: float = math.inf
     cycle_seconds: float = 0.0
-    again: float = -math.inf
+    again: Forecast | None = None
+    cycle: Forecast | None = None
+    rose: bool = False
+    fell: bool = False
 
     def quantile(self, part: float) -> float:
         """The rate that only 1 - `part` of requests exceed, given that replicas for a forecast are held for a while."""
@@ -85,7 +90,8 @@ class Forecast:
     def over(self, work: float) -> Forecast:
         """The forecast in requests per second, each of this much work, from one in units of work."""
         less = math.log(work)
-        return changed(self, level=self.level - less, most=self.most - less, again=self.again - less)
+        again = None if self.again is None else self.again.over(work)
+        return changed(self, level=self.level - less, most=self.most - less, again=again, cycle=None)
 
 
 def horizon_of(state: ForecastState) -> float:
@@ -107,20 +113,31 @@ def forecast(state: ForecastState, now: float, horizon_seconds: float | None = N
     ahead = ahead_of(horizon_seconds)
     unseen = max(0, int(now // BIN_SECONDS) - state.latest - 1)
     is_measured = state.startup_seconds is not None
-    found = _in_cycle(state, ahead + unseen)
-    if found is not None:
-        wide, period = found.scatter / ASSUMED_SPREAD, state.period * BIN_SECONDS
-        most = _most(state, found.again)
-        answer = Forecast(found.level, wide, ASSUMED, horizon_seconds, is_measured, wide, most)
-        return changed(answer, cycle_seconds=period, again=found.again)
+    found = in_cycle_of(state, ahead + unseen)
+    cycle = None if found is None else _of_cycle(state, found, horizon_seconds)
+    if cycle is not None and not (cycle.rose or cycle.fell):
+        return cycle
     rate = state.level + state.trend * damped(ahead + unseen)
     season = change(state.days, (state.latest + 0.5) * BIN_SECONDS, (ahead + unseen) * BIN_SECONDS)
     rate += added(state, season, state.recent - state.level)
     wide, longer = width(state, rate), math.sqrt((ahead + unseen) / ahead)
-    return Forecast(rate, wide * longer, state.errors, horizon_seconds, is_measured, wide, _most(state, rate, longer))
+    most = _most(state, rate, longer)
+    usual = Forecast(rate, wide * longer, state.errors, horizon_seconds, is_measured, wide, most)
+    return usual if cycle is None else changed(usual, cycle=cycle)
 
 
-def _in_cycle(state: ForecastState, ahead: int) -> InCycle | None:
+def _of_cycle(state: ForecastState, found: InCycle, horizon_seconds: float) -> Forecast:
+    """The forecast that a cycle makes, with the one until twice the horizon."""
+    most, is_measured = _most(state, found.again.level), state.startup_seconds is not None
+    widths = [each.scatter / ASSUMED_SPREAD for each in (found.ahead, found.again)]
+    ahead, again = (
+        Forecast(each.level, wide, ASSUMED, horizon_seconds, is_measured, wide, most)
+        for each, wide in zip((found.ahead, found.again), widths, strict=True)
+    )
+    return changed(ahead, cycle_seconds=state.period * BIN_SECONDS, again=again, rose=found.rose, fell=found.fell)
+
+
+def in_cycle_of(state: ForecastState, ahead: int) -> InCycle | None:
     """What the cycle of a pool foretells; a command that plans does without NumPy, which takes a third of its start."""
     if not state.period:
         return None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from weft.domain.changed import changed
 from weft.domain.forecast import ForecastState, Pending
-from weft.scaling.course import PERIODS_NEEDED, SHORTEST_BINS, with_bin
+from weft.scaling.course import PERIODS_NEEDED, SHORTEST_BINS, highest_of, with_bin
 from weft.scaling.forecast import (
     BIN_SECONDS,
     CHANCE,
@@ -23,6 +23,7 @@ from weft.scaling.forecast import (
     by_chance,
     damped,
     horizon_of,
+    in_cycle_of,
     part_of_steps,
     trust,
     usual_surprise,
@@ -47,6 +48,7 @@ _NOISE_GAIN, _UPWARD_GAIN, _USUAL_GAIN, _STARTUP_GAIN, _DISPERSION_GAIN = 0.05, 
 _NEARLY_ALL = 0.9  # fraction of a surprise twice as large as may be chance that is followed
 _MOST_PENDING = 12
 _PERIOD_BINS = 19  # from one search for a period to the next, on average; prime, so that no cycle avoids it
+_PERIODS_MISSED = 2.0  # after which what came back is not waited for
 _MOST_DISPERSION = 100.0
 _MOST_GROWTH = 0.7  # logarithm: the largest surprise of a bin that counts towards a trend
 _SURPRISE = 4.0  # times the usual: the most that one bin counts as when the dispersion is learnt
@@ -114,7 +116,15 @@ def _learnt(
         known = state.startup_seconds
         startup = startup if known is None else known + _STARTUP_GAIN * (startup - known)
         state = changed(state, startup_seconds=startup)
-    return _foretold(state, quarter, days)
+    return _foretold(_without_what_ended(state), quarter, days)
+
+
+def _without_what_ended(state: ForecastState) -> ForecastState:
+    """The state whose margins do not reach for pulses that stay away: none came in the last two of their periods."""
+    if not state.period or in_cycle_of(state, ahead_of(horizon_of(state))) is not None:
+        return state
+    lately = max(state.level, highest_of(state.course, round(_PERIODS_MISSED * state.period)))
+    return changed(state, highest=min(state.highest, lately))
 
 
 def _continued(state: ForecastState, found: float, requests: float) -> ForecastState:
