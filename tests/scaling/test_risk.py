@@ -145,7 +145,7 @@ def test_no_margin_is_told_as_0_and_not_as_what_rounding_leaves(load: float) -> 
     pool.capacity = 5.0
     answer = pool.step(seen(load, 20))
     assert answer.changed is not None
-    assert ", 0 more as a margin for forecast errors (at a risk of 50 %" in answer.changed.message
+    assert ", 0 of it as a margin for forecast errors (at a risk of 50 %" in answer.changed.message
 
 
 def test_of_two_measurements_a_margin_goes_with_the_forecast_that_it_is_for() -> None:

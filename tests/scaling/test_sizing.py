@@ -126,23 +126,48 @@ def test_the_risk_that_a_user_chooses_is_what_bursts_are_bought_ahead_for() -> N
 
 def test_an_event_names_forecast_horizon_and_margin_and_nothing_that_is_kept_does() -> None:
     pool = Pool(capacity=1.0, declared_rate=5.0).configured(max_replicas=100)
-    pool.step(None)
+    pool.run(seen(5.0, 5), 600)
+    answers = [pool.step(seen(5.0 + step / 10.0, 5)) for step in range(60)]
+    told = [answer.changed.message for answer in answers if answer.changed is not None]
+    assert " forecast for the 120 s that a start takes (estimated), " in told[-1]
+    assert " of it as a margin for forecast errors" in told[-1]
+    assert not any(sign in answers[-1].explanation.message for sign in (".", "forecast"))
+
+
+def test_an_event_leaves_out_a_forecast_that_asks_for_no_more_than_what_comes() -> None:
+    pool = Pool(capacity=1.0, declared_rate=5.0).configured(max_replicas=100)
     pool.run(seen(5.0, 5), 600)
     answer = pool.step(seen(9.0, 5))
     assert answer.changed is not None
-    assert "forecast for the 120 s that a start takes (estimated), " in answer.changed.message
-    assert not any(sign in answer.explanation.message for sign in (".", "forecast"))
+    offered = "9 requests/s offered (9 answered, 0 waiting), with 10% headroom"
+    assert answer.changed.message == f"6 -> 10 replicas: {offered}; one replica serves 1 request/s"
+
+
+def test_an_event_says_what_a_pool_that_shrinks_keeps_more_for() -> None:
+    """As many as the window needed, or all that `maxStep` lets go at a time."""
+    for step, why in (
+        (None, "; as many as were needed within the last 60 s"),
+        (2, "; maxStep 2 allows 2 replicas a minute"),
+    ):
+        pool = Pool(capacity=1.0).configured(max_replicas=100, max_step=step, scale_down_delay_seconds=60.0)
+        pool.current = 30
+        told = []
+        for load in (20.0, 5.0):
+            for _ in range(12):
+                answer = pool.step(seen(load, pool.current))
+                told += [] if answer.changed is None else [answer.changed.message]
+        assert any(message.endswith(why) for message in told), told
 
 
 def test_each_half_of_a_split_keeps_the_margin_for_its_own_work_and_both_follow_who_sees_more() -> None:
-    """Only prefill sees bursts: decode is sized for them while they last, and has no use for a margin after."""
+    """Only prefill sees bursts, by no clock: decode is sized for them while they last, and wants no margin after."""
     first, second = Pool(capacity=1.0, role=Role.Prefill), Pool(capacity=1.0, role=Role.Decode)
     for pool in (first, second):
         pool.configured(max_replicas=100, headroom=0.0)
         pool.current = 20
-    counts = []
+    counts, begins = [], (0, 60, 96, 171, 204, 282, 330)
     for step in range(2 * HOUR):
-        burst = 40.0 if step < HOUR and step % 60 < 6 else 20.0
+        burst = 40.0 if any(begin <= step < begin + 6 for begin in begins) else 20.0
         for pool in (first, second):
             pool.now += 10.0
         answers = scale_split(first.request(seen(burst, 20)), second.request(seen(20.0, 20)), RatioGuard())

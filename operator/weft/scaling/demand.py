@@ -140,7 +140,7 @@ def want_for(sight: Sight, wished: Demand) -> Want:
         if reading is not None:
             told = f"{digits(reading.rate)} answered, {digits(reading.waiting)} waiting"
         said = f"{request_rate(wished.offered)} offered ({told}){_persisting(wished)}{_spare(request.spec)}"
-        return f"{said}{_foreseen(wished)}; one replica serves {request_rate(capacity)}"
+        return f"{said}{_foreseen(wished, now)}; one replica serves {request_rate(capacity)}"
 
     may_shrink = reading is not None and reading.whole
     return Want(needed, may_shrink, basis, kept=kept, serving=serving, rises=wished.rises)
@@ -158,20 +158,27 @@ def _spare(spec: ScalingSpec) -> str:
     return f", with {spec.headroom:.0%} headroom" if spec.headroom > 0.0 else ""
 
 
-def _foreseen(wished: Demand) -> str:
-    """The forecast in words, with how far ahead it looks and its margin; empty where there is none."""
+def _foreseen(wished: Demand, now: float) -> str:
+    """The forecast in words, with how far ahead it looks and its margin; empty where there is none, or no news in it.
+
+    That is where it asks for no more than what is needed `now`, at the risk that the user chose.
+    """
     if wished.ahead is None or wished.margin is None:
         return ""
     likely, risk, users = wished.ahead.quantile(0.5), wished.margin.risk, wished.margin.users
+    as_the_user_chose = abs(risk - users) <= users * SAME_RISK
+    if wished.foreseen <= now and as_the_user_chose:
+        return ""
     basis = "measured" if wished.ahead.is_measured else "estimated"
-    told = f"{digits(likely)} forecast for the {seconds(wished.ahead.horizon_seconds)} that a start takes ({basis})"
+    ahead = f"for the {seconds(wished.ahead.horizon_seconds)} that a start takes ({basis})"
     if wished.ahead.cycle_seconds:
-        told = f"{told}, as every {seconds(wished.ahead.cycle_seconds)} before"
-    margin = f"{digits(_beyond(likely, wished.foreseen))} more as a margin for forecast errors"
-    if abs(risk - users) <= users * SAME_RISK:
-        return f"; {told}, {margin}"
+        ahead = f"{ahead}, as every {seconds(wished.ahead.cycle_seconds)} before"
+    margin = f"{digits(_beyond(likely, wished.foreseen))} of it as a margin for forecast errors"
+    told = f"; {digits(wished.foreseen)} forecast {ahead}, {margin}"
+    if as_the_user_chose:
+        return told
     cost = "more" if risk > users else "less"
-    return f"; {told}, {margin} (at a risk of {digits(100.0 * risk)} %, as a margin costs {cost} than usual)"
+    return f"{told} (at a risk of {digits(100.0 * risk)} %, as a margin costs {cost} than usual)"
 
 
 def _beyond(likely: float, foreseen: float) -> float:

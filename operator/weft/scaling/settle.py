@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from weft.domain.changed import changed
-from weft.domain.figures import counted, moment_of
+from weft.domain.figures import counted, moment_of, seconds
 from weft.domain.made_often import made_often
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.scaling_spec import ScalingMode
@@ -65,7 +65,9 @@ def _settled(sight: Sight, want: Want, bounds: Bounds) -> ScaleAnswer:
         needed = current if want.replicas is None else want.replicas
         return ScaleAnswer(current, current, explanation, sight.memory, wake_after_seconds=wake, needed=needed)
     reason = Reason.ScaleUp if desired > current else Reason.ScaleDown
-    news = Explanation(reason, f"{current} -> {desired} replicas: {want.because}")
+    news = Explanation(
+        reason, f"{current} -> {desired} replicas: {want.because}{_why_no_further(sight, want, desired)}"
+    )
     memory, needed = changed(sight.memory, stepped=sight.request.now), want.replicas or 0
     return ScaleAnswer(desired, desired, news, memory, news, needed=needed)
 
@@ -132,6 +134,16 @@ def _floor(sight: Sight, want: Want) -> int:
     if max(kept for _, kept in sight.memory.kept) >= request.current:
         return request.current
     return max(want.serving, *[wanted for _, wanted in sight.memory.wanted])
+
+
+def _why_no_further(sight: Sight, want: Want, desired: int) -> str:
+    """Why a pool that shrinks keeps more than it needs now, in words; empty where it does not."""
+    spec, needed = sight.request.spec, sight.request.current if want.replicas is None else want.replicas
+    if not max(needed, spec.min_replicas) < desired < sight.request.current:
+        return ""
+    if spec.max_step is not None and desired > _floor(sight, want):
+        return f"; maxStep {spec.max_step} allows {counted(spec.max_step, 'replica')} a minute"
+    return f"; as many as were needed within the last {seconds(spec.scale_down_delay_seconds)}"
 
 
 def _one_step(sight: Sight, wanted: int) -> int:
