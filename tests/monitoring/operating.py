@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-PAGE = (Path(__file__).parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
+REPOSITORY = Path(__file__).parents[2]
+PAGE = (REPOSITORY / "docs" / "operations.md").read_text(encoding="utf-8")
+ALERTS = REPOSITORY / "charts" / "weft" / "files" / "alerts.yaml"
 
 
 def scrape_jobs() -> dict[str, Json]:
@@ -49,6 +51,7 @@ def operating() -> tuple[Snapshot, Decisions]:
     for _ in range(4):
         world.turn()
     world.pools["chat"] = replace(world.pools["chat"], conditions=(ready,))
+    world.splits["pd"] = replace(world.splits["pd"], conditions=(ready,))
     seen = replace(SEEN, ttft=((95, 0.3),), kv_usage=0.5)
     snapshot = replace(world.snapshot(), observations={"uid-chat": seen})
     return snapshot, world.decide()
@@ -72,6 +75,7 @@ class Exposed:
         telemetry.decision_seconds.observe(0.02)
         telemetry.count_write("Pod", "create")
         telemetry.failures.labels("converge", "PodRefused").inc()
+        telemetry.failures.labels("decide", "Bug").inc()
         telemetry.loop_lag.set(0.001)
         telemetry.snapshot_age.set(1.0)
         return telemetry.text()
@@ -79,7 +83,7 @@ class Exposed:
 
 @contextmanager
 def scraped(directory: Path) -> Iterator[str]:
-    """The URL of a Prometheus that scrapes it four times a second, by the rules of the job on the page."""
+    """The URL of a Prometheus that scrapes it four times a second as the page says, and evaluates the alerts."""
     require_prometheus()
     exposed = Exposed()
     server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(exposed))
@@ -88,7 +92,7 @@ def scraped(directory: Path) -> Iterator[str]:
     supervisor = Supervisor(directory)
     try:
         configuration, address = directory / "prometheus.yaml", f"127.0.0.1:{free_port()}"
-        configuration.write_text(yaml.safe_dump({"scrape_configs": [_job(server.server_address[1])]}))
+        configuration.write_text(yaml.safe_dump(_configuration(server.server_address[1])))
         process = supervisor.start("prometheus", command(configuration, directory, address))
         process.wait_until(lambda: is_ready(f"http://{address}"), START_TIMEOUT_SECONDS)
         yield f"http://{address}"
@@ -97,6 +101,11 @@ def scraped(directory: Path) -> Iterator[str]:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+def _configuration(port: int) -> Json:
+    often = {"evaluation_interval": "250ms"}
+    return {"global": often, "rule_files": [str(ALERTS)], "scrape_configs": [_job(port)]}
 
 
 def _job(port: int) -> Json:

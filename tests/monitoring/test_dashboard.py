@@ -89,7 +89,7 @@ def test_labels_in_legends_are_those_of_the_series(prometheus: str) -> None:
 @pytest.mark.parametrize("panel", PANELS, ids=lambda panel: str(panel["title"]))
 def test_axes_have_units_and_panels_do_not_overlap(panel: Json) -> None:
     if panel["type"] == "timeseries":
-        assert panel["fieldConfig"]["defaults"]["unit"] in {"s", "reqps", "wps", "short"}
+        assert panel["fieldConfig"]["defaults"]["unit"] in {"s", "reqps", "wps", "short", "percentunit"}
     taken = [spot for other in BOARD["panels"] if other["id"] != panel["id"] for spot in _spots(other)]
     assert not set(_spots(panel)) & set(taken)
     assert len({each["id"] for each in BOARD["panels"]}) == len(BOARD["panels"])
