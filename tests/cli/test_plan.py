@@ -90,6 +90,29 @@ def test_accelerators_that_no_shape_could_use_are_left_out_with_why(tmp_path: Pa
         assert "left out" not in weft("plan", "-f", file, "--fabric", nodes).out
 
 
+def test_nodes_may_be_counted_instead_of_dumped() -> None:
+    """Who has no cluster yet asks whether four boards are enough."""
+    wanted = ("--model", "meta-llama/Llama-3.3-70B-Instruct", "--isl", "2000:6000", "--osl", "300")
+    asked = ("plan", *wanted, "--ttft", "p95=2s", "--tpot", "p95=50ms", "--fabric", "4xH100", "-o", "json")
+    enough, more = weft(*asked, "--rate", "5"), weft(*asked, "--rate", "50")
+    assert (0, 1) == (enough.code, more.code), enough.err + more.err
+    (resource,) = json.loads(enough.out)
+    (told,) = resource["pools"]
+    names = {name for each in told["assignments"] for name in each["nodes"]}
+    assert names
+    assert names <= {f"h100-0{index}" for index in range(4)}
+    assert "H100" in told["plan"]["shape"]
+
+
+def test_counted_trays_are_racks_unless_it_is_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    two_racks = json.loads(weft("fabric", "--fabric", "36xGB200,1xH200", "-o", "json").out)["domains"]
+    assert [8, 72, 72] == sorted(each["gpus"] for each in two_racks)
+    monkeypatch.chdir(tmp_path)
+    written(tmp_path / "1xH200", node("mine"))
+    (mine,) = json.loads(weft("fabric", "--fabric", "1xH200", "-o", "json").out)["domains"]
+    assert ["mine"] == [each["name"] for each in mine["nodes"]]
+
+
 def test_a_rack_takes_a_replica_that_no_board_holds(tmp_path: Path) -> None:
     """16 GPUs of one clique are one NVLink domain, whatever nodes they are in."""
     nodes = listed(node("board-0"), *(node(f"rack-{i}", "NVIDIA-GB200", 4, "uuid.1") for i in range(4)))
@@ -134,6 +157,16 @@ def test_an_argument_that_the_release_lacks_is_told_and_no_reason_to_refuse() ->
     assert 0 == ending.code
     assert "ArgumentsUnknown True" in ending.out
     assert "--numa-bnd, perhaps --numa-bind" in ending.out
+
+
+@pytest.mark.parametrize(("replicas", "told"), [(2, "they serve 2.94 of 4 requests/s"), (3, "")])
+def test_a_count_of_others_that_is_too_small_for_the_declared_rate_is_told(replicas: int, told: str) -> None:
+    """The plan is about the declared rate, and Weft does not change their count."""
+    body = yaml.safe_load((ROOT / "examples" / "llama-70b.yaml").read_text())
+    body["spec"]["scaling"] |= {"replicas": replicas}
+    ending = weft("plan", "-f", "-", stdin=yaml.safe_dump(body))
+    (line,) = (line for line in ending.out.splitlines() if "as spec.scaling.replicas says" in line)
+    assert line.endswith(told or "says")
 
 
 @pytest.mark.parametrize("body", [pool(), split()], ids=["pool", "split"])

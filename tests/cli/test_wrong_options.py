@@ -51,7 +51,11 @@ DURATION = "must be a duration above zero such as 300ms, 90s or 1h30m, not "
         (("--plot", "none/picture.svg"), "cannot write none/picture.svg: there is no such folder"),
         (("--config", "."), "cannot read .: Is a directory"),
         (("--fabric", "."), "cannot read .: Is a directory"),
-        (("-f", "pool.yaml"), "give --file with resources, or --model with what is asked of it: one of them"),
+        (("--fabric", "4xH10"), "--fabric 4xH10: accelerator 'H10' is not in the catalog, perhaps H100"),
+        (("--fabric", "0xH100"), "give 1 to 5000 nodes in all, and at least one of each kind"),
+        (("--fabric", "4xH100,4999xH200"), "give 1 to 5000 nodes in all"),
+        (("--fabric", "4xH100,1xh100"), "an accelerator is named twice: add its nodes up"),
+        (("-f", "pool.yaml"), "give either --file with resources, or --model with --rate"),
     ],
     ids=lambda each: " ".join(each) if isinstance(each, tuple) else "",
 )

@@ -86,7 +86,9 @@ def plan(  # noqa: PLR0913 - one option a wish, as on every command line
     from weft.cli.plan.asking import ModelOptions, ModelWishes, documents_of
 
     if (model is None) == (not files):
-        raise CommandFailure("give --file with resources, or --model with what is asked of it: one of them")
+        raise CommandFailure(
+            "give either --file with resources, or --model with --rate, --isl, --osl, --ttft and --tpot"
+        )
     refuse_to_read_twice(*(files or ()), fabric)
     if model is None and any((config, rate, isl, osl, ttft, tpot, accelerator, precision)):
         raise CommandFailure("--rate, --isl and the like go with --model: a file says them itself")
@@ -279,7 +281,7 @@ def fabric(
             "--file",
             "-f",
             metavar="FILE",
-            help="read nodes and pods from this file instead of a cluster; - is stdin",
+            help="read nodes and pods from this file instead of a cluster; - is stdin; 4xH100 makes empty nodes",
         ),
     ] = None,
     form: Output = Format.table,

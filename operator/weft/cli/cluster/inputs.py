@@ -17,15 +17,19 @@ if TYPE_CHECKING:
 def world_from(file: str | None, context: str | None, *, imagine: bool) -> World:
     """Read nodes and pods from the file, or else from the cluster of a kubeconfig context (None: the current one).
 
-    With `imagine` and neither given, return an empty cluster with every accelerator that Weft knows. Raises
-    `CommandFailure` for both at once, for a file that cannot be parsed and for a cluster that does not answer.
+    In place of a file, `4xH100` makes so many empty nodes. With `imagine` and neither given, return an empty cluster
+    with every accelerator that Weft knows. Raises `CommandFailure` for both at once, for a file that cannot be parsed
+    and for a cluster that does not answer.
     """
     from weft.catalog import load
-    from weft.cli.cluster.world import imagined_world, world_of_cluster, world_of_file
+    from weft.cli.cluster.counted_nodes import counted_nodes, is_counted
+    from weft.cli.cluster.world import imagined_world, world_of_cluster, world_of_counts, world_of_file
     from weft.cli.files.reading import shown
 
     if file is not None and context is not None:
         raise CommandFailure("a file with nodes and --context exclude each other: give one of them")
+    if file is not None and is_counted(file):
+        return world_of_counts(counted_nodes(file, load()))
     if file is not None:
         with working(f"reading {shown(file)}"):
             return world_of_file(file)

@@ -102,15 +102,20 @@ def imagined_world(catalog: Catalog, only: frozenset[str] = frozenset()) -> Worl
     Each is labelled as in a real cluster: by its device discovery, or by an administrator where there is none (Gaudi).
     NVIDIA's driver forms ComputeDomains on its racks.
     """
+    kinds = (each for each in catalog.accelerators if each.vendor != "cpu" and (not only or each.name in only))
+    return replace(world_of_counts((each, IMAGINED_NODES) for each in kinds), imagined=True)
+
+
+def world_of_counts(counts: Iterable[tuple[Accelerator, int]]) -> World:
+    """Make so many empty nodes of each accelerator, of the usual size, with whole racks as far as they suffice."""
     from weft.fabric.devices import label_of_product
 
     nodes = [
         _imagined_node(accelerator, index, label_of_product(accelerator.resource))
-        for accelerator in catalog.accelerators
-        if accelerator.vendor != "cpu" and (not only or accelerator.name in only)
-        for index in range(IMAGINED_NODES)
+        for accelerator, count in counts
+        for index in range(count)
     ]
-    return World(tuple(nodes), imagined=True, reports=_imagined_reports(nodes))
+    return World(tuple(nodes), reports=_imagined_reports(nodes))
 
 
 def _world(nodes: list[Json], pods: list[Json]) -> World:

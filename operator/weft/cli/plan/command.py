@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 CHART_COLUMNS, CHART_LINES = 110, 28
 _ROUNDING = 1e-9
-_ASSUMED = "no --fabric and no --context: planned for an empty cluster with all accelerators"
+_ASSUMED = "no --fabric and no --context: planned for an empty cluster with every accelerator that may be used"
 
 
 @dataclass(frozen=True, slots=True)

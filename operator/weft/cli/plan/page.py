@@ -217,7 +217,12 @@ def _total(plan: Plan, pool: PoolRecord, decision: PoolDecision) -> str:
         return gpus
     scaling = pool.spec.scaling
     if scaling.mode is ScalingMode.External:
-        return f"{gpus}, as spec.scaling.replicas says"
+        asked, serve = (
+            pool.spec.workload.requests_per_second,
+            plan.prediction.capacity * decision.status.desired_replicas,
+        )
+        short = f"; they serve {digits(serve)} of {request_rate(asked)}" if serve < asked else ""
+        return f"{gpus}, as spec.scaling.replicas says{short}"
     return f"{gpus}, with {scaling.headroom:.0%} headroom, from {scaling.min_replicas} to {scaling.max_replicas}"
 
 

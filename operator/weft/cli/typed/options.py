@@ -207,7 +207,9 @@ Files = Annotated[
 FabricFile = Annotated[
     str | None,
     typer.Option(
-        "--fabric", metavar="FILE", help="nodes, and pods on them, as `kubectl get nodes,pods -A -o yaml` prints them"
+        "--fabric",
+        metavar="FILE",
+        help="nodes, and pods on them, as `kubectl get nodes,pods -A -o yaml` prints them; or empty nodes, as 4xH100",
     ),
 ]
 PlanContext = Annotated[
