@@ -101,6 +101,7 @@ def test_what_gitops_shall_not_compare_is_the_field_that_scale_writes() -> None:
 def test_the_values_of_the_chart_are_those_that_it_has() -> None:
     """The command as it stands, rendered in place of an upgrade."""
     (command,) = [block for block in blocks("") if block.startswith("helm upgrade")]
+    assert " --reuse-values" not in command  # it would leave out defaults of values that are new in the chart
     words = shlex.split(command.replace("\\\n", " "))
     settings = [after for word, after in pairwise(words) if word == "--set"]
     objects = find_tools().render_chart(*settings)
