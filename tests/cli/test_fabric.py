@@ -192,6 +192,18 @@ def test_a_cell_is_a_gpu_and_states_differ_by_their_class(tmp_path: Path) -> Non
     assert "NodeCordoned" in racks
 
 
+def test_a_taint_stands_beside_what_looks_free(tmp_path: Path) -> None:
+    """Free GPUs that most pools may not use; a node that nobody may use says only why."""
+    tainted, down = node("board-0"), node("board-1")
+    tainted["spec"]["taints"] = [{"key": f"team-{i}", "value": "<a>", "effect": "NoSchedule"} for i in range(9)]
+    down["spec"] = {"unschedulable": True, "taints": [{"key": "gone", "effect": "NoSchedule"}]}
+    rows = html(tmp_path, tainted, down).partition("<div class=racks>")[2].split('<div class="tray')[1:]
+    assert "<em>taint team-0=&lt;a&gt;:NoSchedule, taint team-1" in rows[0]
+    assert "more taint" in rows[0]
+    assert "<em>taint" not in rows[1]
+    assert "taint gone:NoSchedule" in rows[1].partition(">")[0]
+
+
 def test_every_name_is_escaped(tmp_path: Path) -> None:
     """A label may be made by anybody who makes pods."""
     evil = node("board-0")

@@ -11,10 +11,11 @@ import pytest
 from tests.cli.statuses import decided
 from tests.cli.terminal import listed, node, pod, pool, split, weft, written
 from weft.cli.explain.page import explanation, is_ready
-from weft.cli.explain.top_page import top_page
+from weft.cli.ends.failure import CommandFailure
 from weft.cli.telling.figures import figure, moment
-from weft.cli.telling.terminal import console
 from weft.cli.typed.reference import parse_reference
+from weft.cli.telling.terminal import console
+from weft.cli.explain.top_page import top_page
 from weft.domain.figures import counted, digits, seconds
 
 if TYPE_CHECKING:
@@ -270,3 +271,10 @@ def test_figures_have_a_unit_that_fits() -> None:
 @pytest.mark.parametrize("text", ["InferencePool/chat", "wpool/chat", "inferencepools.weft.dev/chat"])
 def test_a_resource_is_named_as_kubectl_names_it(text: str) -> None:
     assert ("InferencePool", "chat") == parse_reference(text)
+
+
+def test_a_bare_name_is_answered_with_what_to_write() -> None:
+    with pytest.raises(CommandFailure, match=r"write InferencePool/chat or PDSplit/chat$"):
+        parse_reference("chat")
+    with pytest.raises(CommandFailure, match=r"write InferencePool/NAME or PDSplit/NAME$"):
+        parse_reference("pod/chat")

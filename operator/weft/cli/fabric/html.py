@@ -15,7 +15,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from weft.cli.fabric.page import FREE, LOST, PROMISED, SPARE, cells, headline
+from weft.cli.fabric.page import FREE, LOST, PROMISED, SPARE, cells, headline, taints_told
 from weft.cli.fabric.tables import holes, is_outlined, legend, share, troubles
 from weft.domain.figures import counted
 from weft.placement import natural
@@ -181,7 +181,8 @@ def _words(tray: Tray) -> str:
         f"spare of {tray.spare_of}" if tray.spare_of else ""
     )
     why = f"<em class=bad>{escape(tray.why.reason.value)}</em>" if tray.why is not None else ""
-    return f"{f'<em>{escape(who)}</em>' if who else ''}{why}"
+    taints = "" if tray.faulty else ", ".join(taints_told(tray.node))
+    return "".join((*(f"<em>{escape(each)}</em>" for each in (who, taints) if each), why))
 
 
 def _tooltip(tray: Tray) -> str:
@@ -190,4 +191,6 @@ def _tooltip(tray: Tray) -> str:
     ]
     kept = [f"spare of {tray.spare_of}"] if tray.spare_of else []
     why = [f"{tray.why.reason.value}: {tray.why.message}"] if tray.why is not None else []
-    return "\n".join((f"{tray.node.name}: {tray.free} of {tray.node.total} free", *who, *kept, *why))
+    return "\n".join(
+        (f"{tray.node.name}: {tray.free} of {tray.node.total} free", *who, *kept, *why, *taints_told(tray.node))
+    )

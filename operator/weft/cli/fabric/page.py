@@ -146,11 +146,17 @@ def _state(line: Text, tray: Tray) -> Text:
         return line.append(f"  {node.unusable.reason}: {node.unusable.message}{leaving}", style="red")
     if node.impaired is not None:
         line.append(f"  {node.impaired.reason}: {node.impaired.message}", style="yellow")
-    for taint in node.taints[:SHOWN_TAINTS]:
-        value = f"={taint.value}" if taint.value else ""
-        line.append(f"  taint {taint.key}{value}:{taint.effect}", style="yellow")
-    more = len(node.taints) - SHOWN_TAINTS
-    return line.append(f"  and {counted(more, 'more taint')}", style="yellow") if more > 0 else line
+    for told in taints_told(node):
+        line.append(f"  {told}", style="yellow")
+    return line
+
+
+def taints_told(node: FabricNode) -> list[str]:
+    """Return the first taints of a node, each as `taint team=vision:NoSchedule`, and how many more it has."""
+    values = (f"={taint.value}" if taint.value else "" for taint in node.taints)
+    told = [f"taint {taint.key}{value}:{taint.effect}" for taint, value in zip(node.taints, values, strict=True)]
+    more = len(told) - SHOWN_TAINTS
+    return [*told[:SHOWN_TAINTS], *([f"and {counted(more, 'more taint')}"] if more > 0 else [])]
 
 
 def _memory(node: FabricNode) -> str:

@@ -24,7 +24,8 @@ def parse_reference(text: str) -> tuple[str, str]:
     word, slash, name = text.partition("/")
     kind = _KIND_WORDS.get(word.lower())
     if not slash or kind is None or not _DNS_LABEL.fullmatch(name):
-        raise CommandFailure(f"{text!r} is no name of a resource: write InferencePool/NAME or PDSplit/NAME")
+        meant = text if _DNS_LABEL.fullmatch(text) else "NAME"
+        raise CommandFailure(f"{text!r} is no name of a resource: write InferencePool/{meant} or PDSplit/{meant}")
     return kind, name
 
 
