@@ -36,6 +36,11 @@ def test_each_alert_fires_on_what_it_is_about_and_on_nothing_that_looks_alike() 
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_an_outage_goes_on_to_fire_after_a_day() -> None:
+    done = promtool("test", "rules", SERIES.with_name("long_outage.yaml"))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 @pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: str(alert["alert"]))
 def test_without_an_alert_the_series_are_missed(alert: dict[str, Any], tmp_path: Path) -> None:
     """Else the test above would hold for an alert that nobody tries."""
