@@ -10,12 +10,12 @@ import pytest
 
 from tests.cli.statuses import decided
 from tests.cli.terminal import listed, node, pod, pool, split, weft, written
-from weft.cli.explain.page import explanation, is_ready
 from weft.cli.ends.failure import CommandFailure
-from weft.cli.telling.figures import figure, moment
-from weft.cli.typed.reference import parse_reference
-from weft.cli.telling.terminal import console
+from weft.cli.explain.page import explanation, is_ready
 from weft.cli.explain.top_page import top_page
+from weft.cli.telling.figures import figure, moment
+from weft.cli.telling.terminal import console
+from weft.cli.typed.reference import parse_reference
 from weft.domain.figures import counted, digits, seconds
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from weft.cli.failure import CommandFailure
+from weft.cli.ends.failure import CommandFailure
 from weft.domain.errors import Invalid
 
 if TYPE_CHECKING:
