@@ -61,7 +61,7 @@ def test_the_same_seed_has_the_same_answer_and_another_one_another() -> None:
 
 
 def test_policies_are_asked_on_the_same_requests() -> None:
-    weft_, hpa, static = data("--policy", "weft", "--policy", "hpa", "--policy", "static")
+    weft_, hpa, static = data("--policy", "weft, hpa", "--policy", "static")
     assert ["weft", "hpa", "static"] == [each["policy"] for each in (weft_, hpa, static)]
     assert weft_["requests"] == hpa["requests"] == static["requests"]
 
@@ -349,7 +349,7 @@ def test_a_wrong_trace_is_one_sentence(tmp_path: Path, content: str, words: str)
         ("nowhere.csv", "cannot read nowhere.csv: No such file"),
         (".", "cannot read .: Is a directory"),
         ("", "--trace has no trace: give a file, or one of poisson"),
-        ("poissson:rate=2", "'poissson' is no trace that can be made up: there are poisson, step"),
+        ("poissson:rate=2", "'poissson' is no trace that can be made up, perhaps poisson: there are poisson, step"),
         ("poisson:speed=2", "poisson has no 'speed': it takes seconds, isl, osl, rate"),
         ("poisson:rate=fast", "poisson: rate takes a number, not 'fast'"),
         ("poisson:rate=0", "has no requests"),

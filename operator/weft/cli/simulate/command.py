@@ -128,7 +128,9 @@ def _start_seconds(case: SimulationCase) -> list[float]:
     return [case.setting.start_of(pool.key).engine_seconds for pool, _ in case.planned.pools]
 
 
-def _known(names: Sequence[str]) -> tuple[str, ...]:
+def _known(typed: Sequence[str]) -> tuple[str, ...]:
+    """Return each policy once, in the order in which they were typed: repeated, or parted by commas."""
+    names = [name.strip() for each in typed for name in each.split(",")]
     for name in names:
         if name not in POLICIES:
             near = get_close_matches(name, POLICIES, 1)

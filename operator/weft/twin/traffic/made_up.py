@@ -6,6 +6,7 @@ Arrivals are a Poisson process whose rate follows the shape; lengths are log-nor
 from __future__ import annotations
 
 import math
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -81,7 +82,9 @@ def made_up(line: str, seed: int = 0) -> Trace:
     """
     name, _, wishes = line.partition(":")
     if name not in SHAPES:
-        raise TraceError(f"{name!r} is no trace that can be made up: there are {', '.join(SHAPES)}")
+        near = get_close_matches(name, SHAPES, 1)
+        perhaps = f", perhaps {near[0]}" if near else ""
+        raise TraceError(f"{name!r} is no trace that can be made up{perhaps}: there are {', '.join(SHAPES)}")
     corners_of, own = SHAPES[name]
     values = _values(name, wishes, {**_EVERYWHERE, **own})
     profile, random = Profile(corners_of(values)), np.random.default_rng(seed)
