@@ -50,7 +50,7 @@ def everything() -> tuple[Snapshot, Decisions]:
     learnt = replace(
         decisions.memory["uid-chat"], calibration=replace(learning, factors=factors), outliers=Outliers(1000.0, found)
     )
-    seen = snapshot.observations | {uid: traffic for uid in ("uid-pd-prefill", "uid-pd-decode", "uid-leaving")}
+    seen = snapshot.observations | dict.fromkeys(("uid-pd-prefill", "uid-pd-decode", "uid-leaving"), traffic)
     return (
         replace(
             snapshot,

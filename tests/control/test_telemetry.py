@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -25,7 +26,7 @@ ROUNDS = 20
 
 
 def test_a_scrape_during_a_decision_reads_every_pool() -> None:
-    """Figures are replaced in one thread and read in another: no scrape finds a pool between the old and the new."""
+    """A pass is shown in one thread and read in another: no scrape finds a pool between the old and the new."""
     world = World.of([board("b-0")], *(pool(f"pool-{i}", pool_spec(1)) for i in range(POOLS)))
     snapshot, decisions, telemetry = world.snapshot(), world.decide(), Telemetry()
     telemetry.show(snapshot, decisions)
@@ -35,6 +36,36 @@ def test_a_scrape_during_a_decision_reads_every_pool() -> None:
         for each in shown:
             each.result()
     assert {text.count("\nweft_pool_desired_replicas{") for text in scrapes} == {POOLS}
+
+
+def test_a_pass_that_ends_while_a_page_is_made_is_told_by_the_next_one() -> None:
+    """Else the first gauges of a page would be of one pass, and the last ones of another."""
+    world, telemetry = World.of([board("b-0")], pool("chat", pool_spec(1))), Telemetry()
+    snapshot, decisions = world.snapshot(), world.decide()
+    telemetry.show(snapshot, decisions)
+    collected = telemetry.registry.collect()
+    early = next(each for each in collected if each.name == "weft_pool_condition")
+    telemetry.show(replace(snapshot, pools=()), replace(decisions, pools=()))
+    late = {each.name: len(each.samples) for each in collected}
+    assert early.samples
+    assert 1 == late["weft_pool_desired_replicas"]
+    assert "weft_pool_desired_replicas{" not in telemetry.text().decode()
+
+
+def test_a_figure_that_cannot_be_read_leaves_all_others_and_is_told_once_it_was_asked_for() -> None:
+    world, telemetry = World.of([board("b-0")], pool("chat", pool_spec(1))), Telemetry()
+    snapshot, decisions = world.snapshot(), world.decide()
+    poison: Any = "no fabric"
+    broken = replace(decisions, rooms=poison)
+    assert telemetry.show(snapshot, broken) is None
+    text = telemetry.text().decode()
+    assert 'weft_pool_desired_replicas{namespace="team",pool="chat"} 1.0' in text.splitlines()
+    assert "weft_fabric_gpus{" not in text
+    failed = telemetry.show(snapshot, decisions)
+    assert failed is not None
+    assert [None] == list(failed)
+    telemetry.text()
+    assert {} == telemetry.show(snapshot, decisions)
 
 
 def test_ready_and_what_keeps_it_from_being_are_shown_with_their_reasons() -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, generate_latest
+from dataclasses import replace
 
-from weft.control.traffic_gauges import TrafficGauges
+from tests.decide.world import World, pool, pool_spec
+from tests.fabric.cluster import board
+from weft.control.telemetry import Telemetry
+from weft.control.traffic_gauges import TRAFFIC
 from weft.domain.snapshot import Caveat, PoolObservation
 from weft.domain.start_up import MeasuredStart
 
@@ -33,13 +36,15 @@ SEEN = PoolObservation(
 
 
 def shown(*observations: PoolObservation | None) -> list[str]:
-    registry = CollectorRegistry()
-    gauges = TrafficGauges(registry)
+    world, telemetry = World.of([board("b-0")], pool("chat", pool_spec(1))), Telemetry()
+    snapshot, decisions = world.snapshot(), world.decide()
     for seen in observations:
-        gauges.clear()
-        gauges.show(("team", "chat"), seen)
-    lines = generate_latest(registry).decode().splitlines()
-    return [line.replace('namespace="team",', "").replace('pool="chat"', "*") for line in lines if line[0] != "#"]
+        telemetry.show(replace(snapshot, observations={} if seen is None else {"uid-chat": seen}), decisions)
+    lines = telemetry.text().decode().splitlines()
+    names = tuple(gauge.name + "{" for gauge in TRAFFIC.gauges)
+    return [
+        line.replace('namespace="team",', "").replace('pool="chat"', "*") for line in lines if line.startswith(names)
+    ]
 
 
 def test_every_figure_that_is_known_is_told() -> None:

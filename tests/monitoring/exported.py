@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from weft.control.pass_gauges import PassCollector
 from weft.control.telemetry import Telemetry
 
 # Of target or scrape, and of the rules and panels themselves.
@@ -18,13 +19,14 @@ _MADE = re.compile(r"label_replace\(.*?, *\"(\w+)\"")
 
 def exported() -> dict[str, frozenset[str]]:
     """Labels by the names under which Prometheus stores the operator's metrics."""
-    collectors = Telemetry().registry._collector_to_names
-    return {
-        name: frozenset(collector._labelnames)  # type: ignore[attr-defined]
-        for collector, names in collectors.items()
-        for name in names
-        if not name.endswith("_created")
-    }
+    found: dict[str, frozenset[str]] = {}
+    for collector, names in Telemetry().registry._collector_to_names.items():
+        if isinstance(collector, PassCollector):
+            found |= {each.name: frozenset(each._labelnames) for each in collector.describe()}
+        else:
+            labels = frozenset(collector._labelnames)  # type: ignore[attr-defined]
+            found |= {name: labels for name in names if not name.endswith("_created")}
+    return found
 
 
 def unknown(expression: str) -> list[str]:

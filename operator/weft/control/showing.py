@@ -23,20 +23,24 @@ class Showing:
         """No failures are known at first."""
         self._context = context
         self._recorder = recorder
-        self._known: set[ResourceKey] = set()
+        self._known: set[ResourceKey | None] = set()
 
     def show(self, snapshot: Snapshot, decisions: Decisions) -> None:
-        """Show the metrics of a pass; a resource whose metrics fail gets an event."""
+        """Show the metrics of a pass; a resource whose metrics failed in a scrape since the last one gets an event."""
         try:
             failed = self._context.telemetry.show(snapshot, decisions)
         except Exception:
             log.exception("metrics cannot be shown")
             self._count()
             return
+        if failed is None:
+            return
         for key, error in failed.items():
             if key not in self._known:
-                log.error("metrics of %s cannot be shown", key, exc_info=error)
+                log.error("metrics of %s cannot be shown", key or "the fabric or of all resources", exc_info=error)
             self._count()
+            if key is None:
+                continue
             told = (
                 f"Weft made a mistake while showing metrics of it, some of which are absent; please report: {error!r}"
             )

@@ -2,71 +2,66 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from prometheus_client import Gauge
-
-from weft.control.pool_gauges import OF_CONVERGING
+from weft.control.pass_gauges import GaugeTable, PassGauge
+from weft.control.pool_gauges import conditions_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterator
 
-    from prometheus_client import CollectorRegistry
-
+    from weft.control.pass_gauges import Reading, ShownPass
     from weft.domain.decision import SplitDecision
-    from weft.domain.snapshot import SplitRecord
-    from weft.domain.status import Condition
-
-SPLIT = ("namespace", "split")
+    from weft.domain.snapshot import ResourceKey, SplitRecord
 
 
-class SplitGauges:
-    """Gauges of splits; without a plan only the conditions."""
+@dataclass(frozen=True, slots=True)
+class StandingSplit:
+    """A split that exists, whether it is decided on or is being deleted."""
 
-    def __init__(self, registry: CollectorRegistry) -> None:
-        """Start without values."""
-        self._condition = Gauge(
+    record: SplitRecord | None
+    decision: SplitDecision | None
+
+
+def _standing(shown: ShownPass) -> Iterator[tuple[ResourceKey, StandingSplit]]:
+    decided = {each.key: each for each in shown.decisions.splits}
+    records = {each.key: each for each in shown.snapshot.splits}
+    for key in records | decided:
+        yield key, StandingSplit(records.get(key), decided.get(key))
+
+
+def _conditions(split: StandingSplit) -> Iterator[Reading]:
+    existing = split.record.conditions if split.record is not None else ()
+    return conditions_of(existing, split.decision.conditions if split.decision is not None else ())
+
+
+def _rate(split: StandingSplit) -> Iterator[Reading]:
+    """Absent without a plan, as is the time of a transfer."""
+    if split.decision is not None and (wire := split.decision.transport) is not None:
+        yield (wire.name,), wire.bytes_per_second
+
+
+def _seconds(split: StandingSplit) -> Iterator[Reading]:
+    if split.decision is None or (wire := split.decision.transport) is None:
+        return
+    seen = split.decision.observed
+    yield ("mean",), wire.mean_seconds
+    yield ("p95",), wire.p95_seconds
+    yield ("measured",), seen.transfer_expected if seen is not None else None
+
+
+SPLITS: GaugeTable[StandingSplit] = GaugeTable(
+    ("namespace", "split"),
+    _standing,
+    (
+        PassGauge(
             "weft_split_condition",
             "1 while a condition of the split is True",
-            (*SPLIT, "condition", "reason"),
-            registry=registry,
-        )
-        self._rate = Gauge(
-            "weft_split_transport_bytes_per_second",
-            "What each prefill GPU should send",
-            (*SPLIT, "transport"),
-            registry=registry,
-        )
-        self._seconds = Gauge(
-            "weft_split_kv_transfer_expected_seconds",
-            "What a KV transfer should take",
-            (*SPLIT, "prompt"),
-            registry=registry,
-        )
-
-    def clear(self) -> None:
-        """Remove the values of all splits."""
-        for gauge in (self._condition, self._rate, self._seconds):
-            gauge.clear()
-
-    def show_progress(self, split: SplitRecord) -> None:
-        """Show the conditions that converging owns."""
-        self._show_conditions(
-            (split.key.namespace, split.key.name), (each for each in split.conditions if each.kind in OF_CONVERGING)
-        )
-
-    def show(self, decision: SplitDecision) -> None:
-        """Show the values of one split."""
-        place, wire, seen = (decision.key.namespace, decision.key.name), decision.transport, decision.observed
-        self._show_conditions(place, decision.conditions)
-        if wire is None:
-            return
-        self._rate.labels(*place, wire.name).set(wire.bytes_per_second)
-        measured = seen.transfer_expected if seen is not None else None
-        for prompt, seconds in (("mean", wire.mean_seconds), ("p95", wire.p95_seconds), ("measured", measured)):
-            if seconds is not None:
-                self._seconds.labels(*place, prompt).set(seconds)
-
-    def _show_conditions(self, place: tuple[str, str], conditions: Iterable[Condition]) -> None:
-        for each in conditions:
-            self._condition.labels(*place, each.kind, each.explanation.reason.value).set(each.status == "True")
+            ("condition", "reason"),
+            _conditions,
+        ),
+        PassGauge("weft_split_transport_bytes_per_second", "What each prefill GPU should send", ("transport",), _rate),
+        PassGauge("weft_split_kv_transfer_expected_seconds", "What a KV transfer should take", ("prompt",), _seconds),
+    ),
+)
