@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+
+import aiohttp
 import pytest
 
-from weft.control.health import Pulse, Vitals, first_broken, first_missing
+from weft.control.health import ProbeServer, Pulse, Vitals, first_broken, first_missing
+from weft.control.telemetry import Telemetry
 
 NOW = 10_000.0
 
@@ -60,3 +65,41 @@ def test_an_outage_of_ten_minutes_is_waited_out() -> None:
 )
 def test_an_operator_that_does_not_see_its_resources_is_not_ready(starting: Vitals, claim: str | None) -> None:
     assert first_missing(starting) == claim
+
+
+class _Long(Telemetry):
+    """Its page is made only once `go_on` is set, for which it waits ten seconds at most."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked, self.go_on = threading.Event(), threading.Event()
+
+    def text(self) -> bytes:
+        """Raises an error if nothing went on meanwhile."""
+        self.asked.set()
+        if not self.go_on.wait(10.0):
+            raise TimeoutError
+        return super().text()
+
+
+async def test_probes_are_answered_while_a_long_page_of_metrics_is_made() -> None:
+    """Else a page of thousands of pools would hold up everything that the event loop does."""
+    telemetry = _Long()
+    server = ProbeServer(vitals(), telemetry)
+    port = await server.start("127.0.0.1", 0)
+    try:
+        async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
+            page = asyncio.create_task(_body(session, "/metrics"))
+            await asyncio.to_thread(telemetry.asked.wait, 10.0)
+            assert "ok\n" == await _body(session, "/readyz")
+            telemetry.go_on.set()
+            assert "# TYPE weft_pool_gpus gauge" in await page
+    finally:
+        telemetry.go_on.set()
+        await server.stop()
+
+
+async def _body(session: aiohttp.ClientSession, path: str) -> str:
+    async with session.get(path) as answer:
+        assert 200 == answer.status
+        return await answer.text()
