@@ -278,7 +278,7 @@ Policies = Annotated[
     typer.Option(
         "--policy",
         metavar="NAME",
-        help="who sizes the pools: weft (default), hpa, aibrix, wva, dynamo, heteroscale, static or oracle; repeatable, or by commas",
+        help="who sizes the pools: weft (default), hpa, aibrix, wva, dynamo, heteroscale, static, oracle; or several",
     ),
 ]
 WhatIf = Annotated[
