@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 
 from tests.scaling.test_cycles import AHEAD, BehindAFront, bought, came, foretold, learnt, moments, pulses, waves
+from tests.scaling.test_forecast import HOUR, followed
 from weft.scaling.course import with_bin
 from weft.scaling.cycles import in_cycle
+from weft.scaling.forecast_learning import watched
 
 if TYPE_CHECKING:
     from tests.scaling.test_cycles import Rates
@@ -60,6 +62,18 @@ def test_pulses_that_end_are_let_go_after_two_of_their_periods(lasting: float, m
     pool.run(came(np.full(len(moments(5.0)), 10.0)))
     gone = round((2.5 * minutes + 6.0) * 6.0)
     assert max(pool.counts[1440 + gone :]) < 18
+
+
+@pytest.mark.parametrize(("lasting", "minutes"), [(3.0, 15.0), (1.0, 10.0)])
+def test_pulses_that_nobody_could_see_have_not_ended(lasting: float, minutes: float) -> None:
+    """After an hour without metrics the first quiet bin is no sign that pulses stay away: margins still reach them."""
+    state = learnt(pulses(lasting, minutes, 6.0))
+    before = state.highest
+    state = watched(state, state.seen + HOUR, 10.0, None)
+    state = followed([10.0] * 12, start=state.seen, state=state)
+    assert state.highest == pytest.approx(before, abs=0.2)
+    state = followed([10.0] * round(2.5 * minutes * 6.0), start=state.seen, state=state)
+    assert state.highest == pytest.approx(math.log(10.0), abs=0.2)
 
 
 def test_how_far_cycles_came_too_early_is_how_much_further_is_looked_ahead() -> None:

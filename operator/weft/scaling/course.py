@@ -25,8 +25,8 @@ def with_bin(course: str, log_rate: float, unseen: int) -> str:
 
 
 def highest_of(course: str, bins: int) -> float:
-    """The highest log rate of the last bins; that of the lowest character where nobody saw any."""
-    return LEAST_LOG + STEP * (ord(max(course[-bins:], default=UNSEEN)) - ord(UNSEEN) - 1)
+    """The highest log rate of so many bins, the last that anybody saw; below that of any character where none was."""
+    return LEAST_LOG + STEP * (ord(max(course.replace(UNSEEN, "")[-bins:], default=UNSEEN)) - ord(UNSEEN) - 1)
 
 
 def kept_part(course: str, period: float) -> bytes:

@@ -120,7 +120,10 @@ def _learnt(
 
 
 def _without_what_ended(state: ForecastState) -> ForecastState:
-    """The state whose margins do not reach for pulses that stay away: none came in the last two of their periods."""
+    """The state whose margins do not reach for pulses that stay away: none came in the last two of their periods.
+
+    Bins that nobody saw are no part of these: what came in them is not known.
+    """
     if not state.period or in_cycle_of(state, ahead_of(horizon_of(state))) is not None:
         return state
     lately = max(state.level, highest_of(state.course, round(_PERIODS_MISSED * state.period)))
