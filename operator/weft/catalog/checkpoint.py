@@ -24,6 +24,13 @@ _QUARK = {"fp8_e4m3": Precision.FP8, "fp4": Precision.MXFP4, "int8": Precision.I
 _BY_LAYER = "MIXED_PRECISION"
 _SIDES = 2  # outputs and inputs of a block
 _PACKED = {4: Precision.INT4, 8: Precision.INT8}
+# AutoRound, by how `data_type` begins (as in fp8_e4m3), and by bits.
+_AUTO_ROUND = {
+    "int": _PACKED,
+    "mx_fp": {4: Precision.MXFP4},
+    "nv_fp": {4: Precision.NVFP4},
+    "fp": {8: Precision.FP8},
+}
 # By format, type and bits of the weights. INT4 has a scale per group of 32 or more.
 _COMPRESSED = {
     ("float-quantized", "float", 8): Precision.FP8,
@@ -90,7 +97,9 @@ def _stored(fields: Fields, method: str) -> Precision | None:
         return _compressed(fields)
     if method == "quark":
         return _quark(fields)
-    if method in {"gptq", "awq", "auto-round"}:
+    if method == "auto-round":
+        return _auto_round(fields)
+    if method in {"gptq", "awq"}:
         return _PACKED.get(fields.size("bits"))
     # A `quant_algo` beside another method than its own means that some layers are stored in another way.
     return _METHODS.get(method) if fields.raw("quant_algo") is None else None
@@ -110,6 +119,12 @@ def _quark(fields: Fields) -> Precision | None:
     everywhere = fields.inner("global_quant_config")
     weights = everywhere.inner("weight") if everywhere is not None else None
     return _QUARK.get(weights.text("dtype") or "") if weights is not None else None
+
+
+def _auto_round(fields: Fields) -> Precision | None:
+    """Intel's tool, which packs whole numbers unless `data_type` says that they are floats of one kind or another."""
+    kind, bits = fields.text("data_type") or "int", fields.size("bits")
+    return next((by_bits.get(bits) for name, by_bits in _AUTO_ROUND.items() if kind.startswith(name)), None)
 
 
 def _of_most_weights(fields: Fields) -> Precision:
