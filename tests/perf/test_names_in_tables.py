@@ -85,6 +85,11 @@ def test_a_gpu_that_nobody_knows_is_not_taken_for_another(name: str) -> None:
     assert accelerator_as_written(CATALOG, name) is None
 
 
+@pytest.mark.parametrize("name", ["Falcon-H1", "StarCoder2", "Granite-3.3", "OLMo 2", "Ministral-3", "EXAONE-4.0"])
+def test_a_family_of_several_sizes_is_not_the_one_that_the_catalog_has(name: str) -> None:
+    assert architecture_as_written(CATALOG, name) is None
+
+
 @pytest.mark.parametrize("name", ["Llama-3", "Qwen3-30B", "gpt-oss", "Kimi", "Instruct", ""])
 def test_a_name_that_may_mean_several_models_means_none(name: str) -> None:
     assert architecture_as_written(CATALOG, name) is None

@@ -31,6 +31,8 @@ _ALIKE = 0.08  # of a memory size: marketed figures are near GB or near GiB
 # Words of a model's name that do not change its architecture.
 _OF_EVERY_MODEL = frozenset({"meta", "instruct", "chat", "hf", "it", "pt", "base", "v1", "nvidia"})
 _LEAST_WORDS = 2  # of a name that others may continue
+# Parameters of a dense model, and what only names of sparse ones have: parameters in use (a22b), or experts (128e).
+_PARAMETERS, _OF_SPARSE = re.compile(r"\d+(\.\d+)?b"), re.compile(r"a\d+(\.\d+)?b|\d+e")
 
 
 def accelerator_as_written(catalog: Catalog, name: str) -> Accelerator | None:
@@ -51,7 +53,10 @@ def device_as_written(accelerator: Accelerator, name: str) -> Accelerator:
 
 
 def architecture_as_written(catalog: Catalog, name: str) -> Architecture | None:
-    """The model in a table: by its catalog name, without words that distinguish nothing, or by a unique prefix."""
+    """The model in a table: by its catalog name, without words that distinguish nothing, or by a unique prefix.
+
+    A prefix leaves out no size, unless that of a sparse model.
+    """
     return catalog.architecture(name) or _architecture_as_written(catalog, name)
 
 
@@ -90,9 +95,16 @@ def _architecture_as_written(catalog: Catalog, name: str) -> Architecture | None
     wanted = _model_words(name)
     spelt = [(model, [_model_words(each) for each in (model.model_id, *model.aliases)]) for model in catalog.models]
     same = [model for model, all_words in spelt if wanted in all_words]
-    longer = [model for model, all_words in spelt if any(words[: len(wanted)] == wanted for words in all_words)]
+    longer = [model for model, all_words in spelt if any(_continues(words, wanted) for words in all_words)]
     meant = same or (longer if len(wanted) >= _LEAST_WORDS else [])
     return meant[0].architecture if len(meant) == 1 else None
+
+
+def _continues(words: list[str], wanted: list[str]) -> bool:
+    """Whether a name goes on after the wanted words, and not with a size: dense models of one name have several."""
+    rest = words[len(wanted) :]
+    is_one_of_several = any(map(_PARAMETERS.fullmatch, rest)) and not any(map(_OF_SPARSE.fullmatch, rest))
+    return words[: len(wanted)] == wanted and not is_one_of_several
 
 
 def _model_words(name: str) -> list[str]:
