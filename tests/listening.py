@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 @asynccontextmanager
-async def listening(path: str, answer: Callable[[web.Request], Awaitable[web.Response]]) -> AsyncIterator[str]:
+async def listening(path: str, answer: Callable[[web.Request], Awaitable[web.StreamResponse]]) -> AsyncIterator[str]:
     """The URL of a server that answers GET there."""
     application = web.Application()
     application.router.add_get(path, answer)

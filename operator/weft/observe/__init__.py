@@ -11,6 +11,7 @@ Its records. `records`: nodes, pods and objects. `amounts`: devices, as the sche
     that a status has lost.
 Metrics. `collector`: the round over all pools. `targets`: which pods are asked. `scrape_target`: one of these.
     `sources`: where the answer comes from, which is `direct` or `prometheus`. `pickers`: endpoint pickers of others.
+    `bounded`: answers that are neither too large nor too slow.
     `exposition`: the text of a page. `downloads`: the progress of weights. `past`: traffic of the weeks before.
 Figures from them. `history`: samples of one pod. `window`: these by the names that its page shows. `arithmetic`: rates
     and quantiles. `whole_replicas`: several pages of one replica. `observation`: what a pod and a pool did.

@@ -16,6 +16,7 @@ from urllib3.util.retry import Retry
 
 from weft.domain.errors import Bug
 from weft.domain.reasons import Reason
+from weft.observe.bounded import bounded_session
 from weft.observe.exposition import HISTOGRAM_PARTS
 from weft.observe.history import STALE_SECONDS, History, Origin, series_key
 
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 
 WINDOW_SECONDS = 120
 QUERY_TIMEOUT_SECONDS = 10
+# Fifty pods of 300 series take 9 MB. Parsed, an answer takes twenty times its size, and the operator may have 1 GiB.
+LARGEST_ANSWER_BYTES = 16 * 1024 * 1024
+LONGEST_MESSAGE = 300  # characters: the client quotes the whole page of an error
 PODS_PER_QUERY = 50  # keeps a query far below the usual 8 KiB of a URL
 
 # Labels that distinguish the jobs, addresses and servers that scraped a pod: the last two are of server pairs.
@@ -43,6 +47,10 @@ _OF_ANY_PROCESS = "process_"
 _METRIC_NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 _REPLICA = "[0-9a-f]{5}-[0-9]+-[0-9]+"  # the part of a pod name after the pool's
 _DNS_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
+
+
+# RecursionError: lists in lists, a hundred thousand deep.
+NO_ANSWER = (requests.RequestException, PrometheusApiClientException, ValueError, KeyError, TypeError, RecursionError)
 
 
 class PrometheusAway(Exception):  # noqa: N818 - says what happened
@@ -61,7 +69,8 @@ class PrometheusSource:
 
     def __init__(self, url: str, executor: Executor, window_seconds: int = WINDOW_SECONDS) -> None:
         """Nothing is asked yet. The executor's threads run the blocking client."""
-        self._client = PrometheusConnect(url=url, retry=Retry(total=0), timeout=QUERY_TIMEOUT_SECONDS)
+        session = bounded_session(LARGEST_ANSWER_BYTES, QUERY_TIMEOUT_SECONDS)
+        self._client = PrometheusConnect(url=url, retry=Retry(total=0), timeout=QUERY_TIMEOUT_SECONDS, session=session)
         self._executor = executor
         self._window_seconds = window_seconds
         self._newest = -math.inf  # time of the newest sample that it ever returned, on its own clock
@@ -82,8 +91,8 @@ class PrometheusSource:
         try:
             found = self._client.custom_query_range(query, span[0], span[1], f"{step_seconds:.0f}")
             return sorted(sample for result in found for sample in _samples(result["values"]))
-        except (requests.RequestException, PrometheusApiClientException, ValueError, KeyError, TypeError) as error:
-            raise PrometheusAway(f"{type(error).__name__}: {error}") from error
+        except NO_ANSWER as error:
+            raise _away(error) from error
 
     async def close(self) -> None:
         """Nothing stays open between queries."""
@@ -103,12 +112,17 @@ class PrometheusSource:
                     lines[key] = _in_order(lines.get(key, ()), samples)
         engines = {uid: _of_engines(found) for uid, found in told.items()}
         known = {uid: _of_one_scraper(found) for uid, found in engines.items() if found}
-        self._check_order(at for series in known.values() for samples in series.values() for at, _ in samples[-1:])
+        self._check_order(now, (at for lines in known.values() for samples in lines.values() for at, _ in samples[-1:]))
         return {uid: History(now, series, Origin.Prometheus) for uid, series in known.items()}
 
-    def _check_order(self, times: Iterable[float]) -> None:
-        """Note the newest time; raises `PrometheusAway` if it went back by over a window; replicas differ by less."""
+    def _check_order(self, now: float, times: Iterable[float]) -> None:
+        """Note the newest time; raises `PrometheusAway` if it went back by over a window; replicas differ by less.
+
+        A range ends when it is asked for. A time far beyond that is none, and would make all later answers old ones.
+        """
         newest = max(times, default=self._newest)
+        if newest > now + self._window_seconds:
+            raise PrometheusAway("its samples are of a time that is yet to come")
         if newest < self._newest - self._window_seconds:
             raise PrometheusAway("its samples end before those that it gave earlier: its clock was set back")
         self._newest = max(newest, self._newest)
@@ -116,15 +130,18 @@ class PrometheusSource:
     def _server_time(self) -> float:
         """Prometheus' own clock, which its samples are stamped with."""
         try:
-            return float(self._ask("time()")[1])
+            now = float(self._ask("time()")[1])
         except (IndexError, TypeError, ValueError) as error:
-            raise PrometheusAway(str(error)) from error
+            raise _away(error) from error
+        if not math.isfinite(now):
+            raise PrometheusAway(f"its time is {now}")
+        return now
 
     def _ask(self, query: str) -> Any:  # noqa: ANN401 - the JSON of the answer
         try:
             return self._client.custom_query(query=query)
-        except (requests.RequestException, PrometheusApiClientException, ValueError, KeyError, TypeError) as error:
-            raise PrometheusAway(f"{type(error).__name__}: {error}") from error
+        except NO_ANSWER as error:
+            raise _away(error) from error
 
 
 def queries(targets: Iterable[Target], window_seconds: int) -> list[str]:
@@ -234,7 +251,13 @@ def _samples(values: Iterable[Any]) -> tuple[Sample, ...]:
     kept = []
     for pair in values:
         try:
-            kept.append((float(pair[0]), float(pair[1])))
+            at, value = float(pair[0]), float(pair[1])
         except (TypeError, ValueError, IndexError):
             continue
+        if math.isfinite(at):
+            kept.append((at, value))
     return tuple(kept)
+
+
+def _away(error: Exception) -> PrometheusAway:
+    return PrometheusAway(f"{type(error).__name__}: {error}"[:LONGEST_MESSAGE])
