@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
+from aiohttp import web
 from kubernetes.client import ApiClient, Configuration
 
 from e2e.cluster.waiting import eventually
@@ -187,6 +188,19 @@ def test_an_error_inside_a_stream_ends_nothing(server: ScriptedServer, caching: 
     server.put(PODS, "p2", spec=GPU, silent=True)
     server.cut(PODS)
     eventually(lambda: caching.pods() == ["p1", "p2"], "it watches again")
+
+
+def test_watches_that_are_all_answered_with_410_are_no_storm_of_lists(server: ScriptedServer, caching: Caching) -> None:
+    """F14: each list succeeds and is in vain; a large cluster would be listed twice a second, kind by kind."""
+    server.answer = lambda asked: web.Response(status=410) if asked.query.get("watch") == "true" else None
+    begun, before = time.monotonic(), server.count("GET", PODS, limit="500")
+    server.cut()
+    eventually(lambda: server.count("GET", PODS, limit="500") >= before + 4, "it lists", timeout_seconds=60)
+    assert time.monotonic() - begun > 0.8 * (1 + 2 + 4)
+    server.put(PODS, "p2", spec=GPU, silent=True)
+    eventually(lambda: caching.pods() == ["p1", "p2"], "lists are taken", timeout_seconds=60)
+    server.heal()
+    eventually(lambda: server.watches(PODS), "it watches again", timeout_seconds=60)
 
 
 def test_failing_calls_are_spaced_out(server: ScriptedServer, caching: Caching) -> None:

@@ -11,6 +11,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from aiohttp import web
 from kubernetes.client import ApiClient, Configuration
 
 from e2e.cluster.waiting import eventually
@@ -98,6 +99,20 @@ def test_a_dead_watcher_is_replaced_by_watching_anew(server: ScriptedServer, wat
     server.put(POOLS, "second", spec={}, silent=True)
     eventually(lambda: "second" in watching.names(), "it watches again", timeout_seconds=30)
     eventually(lambda: watching.kopf.watchers() == 2, "both watchers live")
+
+
+def test_what_answers_each_watch_with_410_is_read_by_lists(server: ScriptedServer, watching: Watching) -> None:
+    """F14: it ends every watcher at once, and kopf takes it for no expiry; watching anew lists, and goes on after."""
+    server.answer = lambda asked: web.Response(status=410) if asked.query.get("watch") == "true" else None
+    server.cut()
+    for name in ("second", "third"):
+        eventually(lambda: watching.kopf.watchers() == 0, "nobody watches", timeout_seconds=60)
+        server.put(POOLS, name, spec={}, silent=True)
+        eventually(lambda: watching.kopf.restart_if_a_watcher_died(0), "the death is noticed", timeout_seconds=60)
+        eventually(lambda name=name: name in watching.names(), "it was listed", timeout_seconds=60)
+    server.heal()
+    eventually(lambda: watching.kopf.restart_if_a_watcher_died(0), "nobody watches", timeout_seconds=60)
+    eventually(lambda: watching.kopf.watchers() == 2 and server.watches(POOLS), "all watch", timeout_seconds=60)
 
 
 def test_a_start_during_an_outage_comes_through(server: ScriptedServer) -> None:

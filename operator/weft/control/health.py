@@ -14,16 +14,19 @@ if TYPE_CHECKING:
 
     from weft.control.telemetry import Telemetry
 
-STARTING_SECONDS = 60.0  # until every watcher and both loops must have shown life
+UNWATCHED_SECONDS = 900.0  # far beyond what watching anew takes, which happens within this process every 20 s
 SILENT_LOOP_SECONDS = 120.0
 SILENT_CACHE_SECONDS = 900.0  # far beyond an outage, which a restart would not heal
 
 
 @dataclass(slots=True)
 class Pulse:
-    """When the loops last ended a pass, well or not, in monotonic seconds. Written by the loops, read by the probes."""
+    """When the loops last ended a pass, well or not, in monotonic seconds. Written by the loops, read by the probes.
 
-    started: float = field(default_factory=time.monotonic)
+    `watched`: when every watcher was last seen alive.
+    """
+
+    watched: float = field(default_factory=time.monotonic)
     decided: float = field(default_factory=time.monotonic)
     converged: float = field(default_factory=time.monotonic)
     collected: float | None = None
@@ -44,7 +47,7 @@ Check = tuple[str, "Callable[[Vitals, float], bool]"]
 
 
 def _every_watcher_lives(vitals: Vitals, now: float) -> bool:
-    return vitals.watchers() >= vitals.expected_watchers or now - vitals.pulse.started < STARTING_SECONDS
+    return vitals.watchers() >= vitals.expected_watchers or now - vitals.pulse.watched < UNWATCHED_SECONDS
 
 
 def _the_decide_loop_turns(vitals: Vitals, now: float) -> bool:

@@ -8,6 +8,7 @@ import logging
 import os
 import signal
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING
@@ -97,7 +98,7 @@ class Operator:
                 keep_collecting(context, told),
                 keep_looking_back(context),
             )
-            async with _running(*loops, _measure_lag(context), _keep_watching(watching)):
+            async with _running(*loops, _measure_lag(context), _keep_watching(watching, context.pulse)):
                 await stop.wait()
             log.info("stopping")
 
@@ -191,9 +192,11 @@ async def _measure_lag(context: Context) -> None:
         context.telemetry.loop_lag.set(max(0.0, loop.time() - due))
 
 
-async def _keep_watching(watching: KopfThread) -> None:
+async def _keep_watching(watching: KopfThread, pulse: Pulse) -> None:
     while True:
         await asyncio.sleep(WATCH_CHECK_SECONDS)
+        if watching.watchers() >= watching.expected_watchers:
+            pulse.watched = time.monotonic()
         watching.restart_if_a_watcher_died()
 
 

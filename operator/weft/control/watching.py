@@ -1,8 +1,8 @@
 """kopf for our two kinds, only to watch: it writes nothing, and every event goes into the resource cache.
 
 It runs in a thread with its own event loop, because at its end it cancels every task of its loop that is younger than
-itself. Its watchers may die while the process lives (after an in-stream ERROR): they are counted, kopf is restarted if
-one is missing, and liveness fails if that does not help.
+itself. Its watchers may die while the process lives (after an in-stream ERROR, or 410 as the answer to a watch): they
+are counted, kopf is restarted if one is missing, which lists anew, and liveness fails if that helps for long no more.
 """
 
 from __future__ import annotations

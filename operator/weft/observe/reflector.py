@@ -31,7 +31,9 @@ RELIST_SECONDS = 300
 WATCH_TIMEOUT_SECONDS = (5.0, 90.0)  # bookmarks come every minute: longer silence means a dead connection
 STEADY_SECONDS = 10.0  # a stream that lasted this long was no failure
 LONGEST_PAUSE_SECONDS = 30.0
+LONGEST_DOUBLING = 7  # of a quarter of a second, which is more than the longest pause
 QUICK_FAILURES_BEFORE_RELIST = 4
+AT_ONCE_SECONDS = 1.0  # a watch that ends so soon after a list makes that list one in vain
 
 log = logging.getLogger(__name__)
 
@@ -64,6 +66,8 @@ class ListWatch(Generic[Record]):
         self._stopped = threading.Event()
         self._called = -STEADY_SECONDS
         self._quick = 0  # calls in a row that returned too soon
+        self._in_vain = 0  # lists in a row whose watch ended at once, as where each is answered with 410
+        self._opened = -AT_ONCE_SECONDS
         self.listed: float | None = None  # monotonic time of the last complete list
         self.heard = time.monotonic()  # when the API server last answered a list or opened a watch
         self.synced = False  # the informer watches only after it has processed the whole list
@@ -77,8 +81,11 @@ class ListWatch(Generic[Record]):
 
         :rtype: object
         """
+        watches = bool(wanted.get("watch"))
+        if not watches:
+            self._in_vain = self._in_vain + 1 if time.monotonic() - self._opened < AT_ONCE_SECONDS else 0
         self._pause()
-        if wanted.get("watch"):
+        if watches:
             self.synced = True
             return self._watch(str(wanted["resource_version"]))
         return self._list()
@@ -108,6 +115,7 @@ class ListWatch(Generic[Record]):
             "resourceVersion": version,
             "timeoutSeconds": str(int(self._relist_seconds)),
         }
+        self._opened = time.monotonic()
         stream = self._reader.stream(self._collection.path, query, WATCH_TIMEOUT_SECONDS)
         self.heard = time.monotonic()
         return stream
@@ -120,13 +128,17 @@ class ListWatch(Generic[Record]):
         return time.monotonic() - self.listed >= self._relist_seconds
 
     def _pause(self) -> None:
-        """Wait before a call that follows a failed or suspiciously short one: 0.5 s, doubled, at most 30 s."""
+        """Wait before a call that follows a failed or suspiciously short one: 0.5 s, doubled, at most 30 s.
+
+        A list is no failure, but each that was in vain doubles the pause before the next.
+        """
         if time.monotonic() - self._called >= STEADY_SECONDS:
             self._quick = 0
         else:
             self._quick += 1
             jitter = random.uniform(0.8, 1.2)  # noqa: S311 - spreads load, hides nothing
-            self._stopped.wait(min(LONGEST_PAUSE_SECONDS, 0.25 * 2**self._quick) * jitter)
+            doubled = min(self._quick + self._in_vain, LONGEST_DOUBLING)
+            self._stopped.wait(min(LONGEST_PAUSE_SECONDS, 0.25 * 2**doubled) * jitter)
         self._called = time.monotonic()
 
     def slim(self, item: Json) -> Json:
