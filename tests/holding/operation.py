@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from tests.holding.cluster import GPU, Cluster, bound_to, gpus_of
 from weft.api import converge_status, parse_pool, pool_status
@@ -87,7 +87,7 @@ class Operation:
     released_into: Callable[[Operation, Assignment], None] = lambda *_: None
 
     @classmethod
-    def of(cls, nodes: list[Json], *pools: Json) -> Operation:
+    def of(cls, nodes: list[Json], *pools: Json) -> Self:
         """A cluster in which nothing has happened yet."""
         return cls(Cluster({node["metadata"]["name"]: node for node in nodes}), {_name(body): body for body in pools})
 

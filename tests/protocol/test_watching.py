@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import threading
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -101,6 +102,10 @@ def test_a_dead_watcher_is_replaced_by_watching_anew(server: ScriptedServer, wat
     eventually(lambda: watching.kopf.watchers() == 2, "both watchers live")
 
 
+def _is_known(watching: Watching, name: str) -> bool:
+    return name in watching.names()
+
+
 def test_what_answers_each_watch_with_410_is_read_by_lists(server: ScriptedServer, watching: Watching) -> None:
     """F14: it ends every watcher at once, and kopf takes it for no expiry; watching anew lists, and goes on after."""
     server.answer = lambda asked: web.Response(status=410) if asked.query.get("watch") == "true" else None
@@ -109,7 +114,7 @@ def test_what_answers_each_watch_with_410_is_read_by_lists(server: ScriptedServe
         eventually(lambda: watching.kopf.watchers() == 0, "nobody watches", timeout_seconds=60)
         server.put(POOLS, name, spec={}, silent=True)
         eventually(lambda: watching.kopf.restart_if_a_watcher_died(0), "the death is noticed", timeout_seconds=60)
-        eventually(lambda name=name: name in watching.names(), "it was listed", timeout_seconds=60)
+        eventually(partial(_is_known, watching, name), "it was listed", timeout_seconds=60)
     server.heal()
     eventually(lambda: watching.kopf.restart_if_a_watcher_died(0), "nobody watches", timeout_seconds=60)
     eventually(lambda: watching.kopf.watchers() == 2 and server.watches(POOLS), "all watch", timeout_seconds=60)
