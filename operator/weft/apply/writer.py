@@ -21,6 +21,7 @@ from weft.apply.sending import (
     ApiResponse,
     Json,
     ServerError,
+    Unanswered,
     object_path,
 )
 from weft.apply.undeclared import as_undeclared
@@ -86,7 +87,7 @@ class Writer:
         """Apply one manager's part of a status that was decided on `resource_version`.
 
         Returns the object as it is now, or None if it is gone; raises `Retry(StatusConflict)` if the object changed,
-        `Undeclared` if its CRD lacks fields that may be left out.
+        `Undeclared` if its CRD lacks fields that may be left out, `Unanswered` if it has no status at all.
         """
         body = {
             "apiVersion": labels.API_VERSION,
@@ -108,10 +109,20 @@ class Writer:
         except ServerError as error:
             raise as_undeclared(error) from error
         if answer.finds_nothing:
+            self._expect_gone(key)
             return None
         if not answer.ok:
             raise refused(answer)
         return answer.body
+
+    def _expect_gone(self, key: ResourceKey) -> None:
+        """Raise `Unanswered` for a resource that is still listed: without a status to write it is not found, either."""
+        path = object_path(labels.API_VERSION, plural_of(labels.API_VERSION, key.kind), key.namespace)
+        query = (("fieldSelector", f"metadata.name={key.name}"),)
+        found = self._sender.send(ApiRequest("GET", path, query)).body.get("items") or ()
+        if any(each["metadata"].get("uid") == key.uid for each in found):
+            why = f"the definition of {key.kind}s serves no status: apply the CRDs of Weft's release"
+            raise Unanswered(Reason.ApiUnavailable, why)
 
     def _create_pod(self, body: Json) -> None:
         namespace, name = body["metadata"]["namespace"], body["metadata"]["name"]
