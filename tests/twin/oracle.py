@@ -248,6 +248,8 @@ class Oracle:
 
     def fetch(self, asked: Asked) -> None:
         each = self.speed.transfer_seconds_per_token
+        if self.link_free > self.now:
+            each /= self.speed.transfer_beside_others
         self.link_free = max(self.link_free, self.now) + each * (asked.prompt - asked.computed)
         asked.arrived_kv_at = self.link_free + self.speed.transfer_seconds
         asked.remote = False

@@ -136,6 +136,18 @@ def test_kv_is_fetched_apart_from_waiting_for_capacity_and_then_decodes_beside_o
     assert one.ttft <= one.queue + 0.011
 
 
+def test_several_prompts_at_once_come_over_a_link_through_the_host_more_slowly() -> None:
+    """The first has begun alone; one that comes when the link is free has all of it again."""
+    each = replace(SPEED, transfer_seconds_per_token=0.0001, transfer_beside_others=0.5)
+    engine = SimulatedEngine(each)
+    asked = [SimulatedRequest(at, 1000, 2, remote=True) for at in (0.0, 0.0, 1.0)]
+    for request in asked:
+        engine.submit(request, request.arrived)
+    ended = {request: request.queue for request in engine.advance(3.0)}
+    for request, expected in zip(asked, (0.1, 0.3, 0.1), strict=True):
+        assert expected <= ended[request] <= expected + 2 * 0.011
+
+
 def test_a_prefill_engine_keeps_kv_until_it_is_released() -> None:
     engine = SimulatedEngine(replace(SPEED, kv_tokens=1600))
     first, second = SimulatedRequest(0.0, 1000, 1, keeps_kv=True), SimulatedRequest(0.0, 1000, 1)

@@ -61,6 +61,7 @@ speeds = st.builds(
     hash_tokens=st.sampled_from([0, 8]),
     transfer_seconds=st.sampled_from([0.0, 0.0313]),
     transfer_seconds_per_token=st.sampled_from([0.0, 0.000717]),
+    transfer_beside_others=st.sampled_from([1.0, 0.6]),
 )
 
 

@@ -1,6 +1,11 @@
 """The performance model: memory, steps, collectives and queueing of one replica. Plain floats in SI units."""
 
-from weft.perf.handover import SEVERAL_THROUGH_THE_HOST, handed_over_seconds, sent_bytes_per_second
+from weft.perf.handover import (
+    SEVERAL_THROUGH_THE_HOST,
+    handed_over_seconds,
+    sent_bytes_per_second,
+    several_at_once,
+)
 from weft.perf.memory import Footprint, footprint, kv_bytes_per_token, kv_tokens, sequence_bytes_per_gpu
 from weft.perf.misses import Miss
 from weft.perf.predict import (
@@ -41,6 +46,7 @@ __all__ = [
     "predict",
     "sent_bytes_per_second",
     "sequence_bytes_per_gpu",
+    "several_at_once",
     "stored_kv",
     "worthwhile",
 ]

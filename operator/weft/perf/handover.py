@@ -40,6 +40,11 @@ def _goes_through_the_host(half: ReplicaModel) -> bool:
     return half.wire == "TCP" and half.accelerator.vendor != "cpu"
 
 
+def several_at_once(half: ReplicaModel) -> float:
+    """The part of its rate that a link has while it sends several prompts at once: less than 1 through the host."""
+    return SEVERAL_THROUGH_THE_HOST if _goes_through_the_host(half) else 1.0
+
+
 def handed_over_seconds(prefill: ReplicaModel, input_tokens: float) -> float:
     """Seconds until decode has a prompt's KV; every GPU of a group sends its own part."""
     sent = sequence_bytes_per_gpu(prefill, max(1.0, input_tokens))
@@ -103,5 +108,6 @@ def link(half: ReplicaModel, inputs: Lengths, prefix_hit: float) -> Link:
     kinds = [(weight, held(tokens)) for weight, tokens in inputs.points]
     mean, square = (sum(weight * each**power for weight, each in kinds) for power in (1, 2))
     alone = Alone(mean, max(0.0, square - mean**2), tuple((each, held(inputs.at(each))) for each in PERCENTILES))
-    at_once = SEVERAL_THROUGH_THE_HOST if _goes_through_the_host(half) else 1.0
-    return Link(alone, mean / at_once, Limit.ScaleUpNetwork if half.wire == "NVLink" else Limit.ScaleOutNetwork)
+    return Link(
+        alone, mean / several_at_once(half), Limit.ScaleUpNetwork if half.wire == "NVLink" else Limit.ScaleOutNetwork
+    )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from weft.engines.kv.handover import wire_of
 from weft.engines.model.context import stretches_context
 from weft.engines.options.batches import counted_on
-from weft.perf import ReplicaModel, handed_over_seconds, stored_kv
+from weft.perf import ReplicaModel, handed_over_seconds, several_at_once, stored_kv
 from weft.perf.steps import Stepper, stepper
 from weft.shaping import resolve_architecture, resolve_speculation
 from weft.twin.engine.speed import EngineSpeed
@@ -46,6 +46,7 @@ def engine_speed(plan: Plan, spec: PoolSpec, catalog: Catalog, part_bytes: int |
         batched_tokens=budget,
         transfer_seconds=max(0.0, first - tokens * each),
         transfer_seconds_per_token=each,
+        transfer_beside_others=several_at_once(replica),
         request_seconds=efficiency.request_seconds,
         context_tokens=_context_tokens(spec, replica.architecture),
     )

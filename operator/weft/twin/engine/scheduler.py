@@ -178,7 +178,8 @@ class EngineScheduler:
         """Reserve memory for a request's KV and start its transfer; from then on it is like any other request."""
         tokens, speed = request.input_tokens - request.computed, self._speed
         self.memory.take((-request.computed // self._block) - (-request.input_tokens // self._block))
-        self._link_free_at = max(now, self._link_free_at) + tokens * speed.transfer_seconds_per_token
+        pace = 1.0 if self._link_free_at <= now else speed.transfer_beside_others
+        self._link_free_at = max(now, self._link_free_at) + tokens * speed.transfer_seconds_per_token / pace
         request.computed, request.stage, request.remote = request.input_tokens, RequestStage.Fetching, False
         self.fetching.append((self._link_free_at + speed.transfer_seconds, request, now))
         self.under_way += 1

@@ -15,10 +15,10 @@ class EngineSpeed:
 
     `max_batch` and `batched_tokens` are vLLM's `--max-num-seqs` and `--max-num-batched-tokens`. One hash of a request
     stands for `hash_tokens` tokens, which are whole blocks; 0 means one block. KV of remote prompts comes over one
-    link, one prompt after the other: it takes `transfer_seconds_per_token`, and `transfer_seconds` more until it can be
-    used. `request_seconds` is the time of a request beside its steps, in the API server and the tokeniser: it delays
-    the request's tokens, and no other request. A prompt and its answer have at most `context_tokens` together; 0: as
-    many as fit into memory.
+    link, one prompt after the other: it takes `transfer_seconds_per_token`, over `transfer_beside_others` where it
+    comes while another's is under way, and `transfer_seconds` more until it can be used. `request_seconds` is the time
+    of a request beside its steps, in the API server and the tokeniser: it delays the request's tokens, and no other
+    request. A prompt and its answer have at most `context_tokens` together; 0: as many as fit into memory.
     """
 
     steps: StepTable
@@ -29,6 +29,7 @@ class EngineSpeed:
     hash_tokens: int = 0
     transfer_seconds: float = 0.0
     transfer_seconds_per_token: float = 0.0
+    transfer_beside_others: float = 1.0
     request_seconds: float = 0.0
     context_tokens: int = 0
 
