@@ -353,3 +353,19 @@ def test_a_plan_of_a_large_model_on_a_rack_takes_a_fifth_of_a_second() -> None:
     loads = (replace(spec.workload, input_tokens=2000.0 + each) for each in range(1000))
     requests = (ShapeRequest(replace(spec, workload=each), architecture, each, rack) for each in loads)
     assert_each_quick((partial(choose, request, catalog) for request in requests), yards=0.2 * 20_000)
+
+
+def test_a_split_over_tcp_is_told_what_it_would_cost_over_rdma(tmp_path: Path) -> None:
+    """As much as the plan of a split that names devices; one over RDMA is told nothing."""
+    spec = split()["spec"]
+    spec = {**spec, "workload": {**spec["workload"], "requestsPerSecond": 60}}
+    devices = {"resources": {"rdma": {"resource": "rdma/ib", "count": 1}}}
+    files = [
+        written(tmp_path / f"{name}.yaml", {**split(), "spec": {**spec, "engine": engine}})
+        for name, engine in (("narrow", {}), ("wide", devices))
+    ]
+    (narrow,), (wide,) = (json.loads(weft("plan", "-f", file, "-o", "json").out) for file in files)
+    assert wide["overRdma"] is None
+    assert narrow["overRdma"]["cost"] == wide["cost"] < narrow["cost"]
+    told = f"where nodes have them: it would cost {digits(wide['cost'])} instead of {digits(narrow['cost'])}, prefill "
+    assert [told in weft("plan", "-f", file).out for file in files] == [True, False]

@@ -16,7 +16,7 @@ from weft.cli.plan.page import Beside, as_data, as_page, is_a_yes
 from weft.cli.plan.picture import Picture, picture_of
 from weft.cli.plan.planning import plan_all
 from weft.cli.plan.plotting import file_ending, write_plot
-from weft.cli.plan.study import OtherForm, Study, domains, other_form, studied, whole_cost, whole_served
+from weft.cli.plan.study import OtherForm, Study, domains, other_form, over_rdma, studied, whole_cost, whole_served
 from weft.cli.plan.study_page import Money, breakdown_page
 from weft.cli.plan.terminal_plot import terminal_plot
 from weft.cli.telling.terminal import Format, console, print_data, remark, show, working
@@ -56,12 +56,21 @@ class PlanOptions:
 
 @dataclass(frozen=True, slots=True)
 class PlanReport:
-    """One planned resource with its studies, its other form, and the accelerators left out, by pool."""
+    """One planned resource with its studies, its other form, and the accelerators left out, by pool.
+
+    `over_rdma` is a split over TCP as it would be over RDMA.
+    """
 
     planned: PlannedResource
     studies: dict[str, Study]
     form: Form | None
     left_out: LeftOut
+    over_rdma: OtherForm | None = None
+
+    def beside(self, money: Money, *, with_nodes: bool) -> Beside:
+        """What is shown beside the plan."""
+        form = self.form.told if self.form else None
+        return Beside(self.studies, form, money, self.left_out, with_nodes, self.over_rdma)
 
 
 def run_plan(options: PlanOptions, documents: list[dict[str, Any]], world: World) -> bool:
@@ -78,7 +87,8 @@ def run_plan(options: PlanOptions, documents: list[dict[str, Any]], world: World
     if options.plot is not None:
         write_plot(_picture(told, catalog), options.plot)
     if options.form is not Format.table:
-        print_data([as_data(one.planned, one.studies, _other(one), one.left_out) for one in told], options.form)
+        shown = [as_data(one.planned, one.beside(options.money, with_nodes=not world.imagined)) for one in told]
+        print_data(shown, options.form)
     else:
         show(*([_ASSUMED] if world.imagined else []), *_pages(told, options, world, catalog))
     return all(is_a_yes(one) for one in planned)
@@ -86,7 +96,8 @@ def run_plan(options: PlanOptions, documents: list[dict[str, Any]], world: World
 
 def _told(planned: PlannedResource, world: World, catalog: Catalog) -> PlanReport:
     studies = studied(planned, world, catalog)
-    return PlanReport(planned, studies, other_form(studies, catalog), _left_out(planned, world, catalog))
+    other, wide = other_form(studies, catalog), over_rdma(studies, catalog)
+    return PlanReport(planned, studies, other, _left_out(planned, world, catalog), wide)
 
 
 def _left_out(planned: PlannedResource, world: World, catalog: Catalog) -> LeftOut:
@@ -96,15 +107,10 @@ def _left_out(planned: PlannedResource, world: World, catalog: Catalog) -> LeftO
     return {pool.key.name: left_out(fabric, pool.spec.placement) for pool, _ in planned.pools if pool.spec is not None}
 
 
-def _other(told: PlanReport) -> OtherForm | None:
-    return told.form.told if told.form else None
-
-
 def _pages(told: Sequence[PlanReport], options: PlanOptions, world: World, catalog: Catalog) -> list[RenderableType]:
     pages: list[RenderableType] = []
     for one in told:
-        beside = Beside(one.studies, _other(one), options.money, one.left_out, with_nodes=not world.imagined)
-        pages.append(as_page(one.planned, beside))
+        pages.append(as_page(one.planned, one.beside(options.money, with_nodes=not world.imagined)))
         if options.breakdown:
             pages += [breakdown_page(study, *domains(study, catalog)) for study in one.studies.values()]
         if options.chart:

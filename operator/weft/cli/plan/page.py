@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from weft.cli.plan.study import whole_cost
-from weft.cli.plan.study_page import cost_rows, form_data, other_way, sentences, study_data
+from weft.cli.plan.study_page import cost_rows, form_data, other_way, sentences, study_data, with_devices
 from weft.cli.telling.tables import headed_table
 from weft.domain.figures import counted, digits, request_rate, seconds
 from weft.domain.reasons import Reason
@@ -50,7 +50,8 @@ def is_a_yes(planned: PlannedResource) -> bool:
 class Beside:
     """What is shown beside the plan: studies by pool, and the other form; `with_nodes` is False for imagined nodes.
 
-    `left_out` are, by pool, the accelerators that it could use but for taints and labels, with the reasons.
+    `left_out` are, by pool, the accelerators that it could use but for taints and labels, with the reasons. `over_rdma`
+    is a split over TCP as it would be over RDMA.
     """
 
     studies: dict[str, Study]
@@ -58,12 +59,12 @@ class Beside:
     money: Money
     left_out: LeftOut
     with_nodes: bool = True
+    over_rdma: OtherForm | None = None
 
 
-def as_data(
-    planned: PlannedResource, studies: dict[str, Study], form: OtherForm | None, left_out: LeftOut
-) -> dict[str, Any]:
+def as_data(planned: PlannedResource, beside: Beside) -> dict[str, Any]:
     """Return JSON-like data of one planned resource; capacities in requests per second, times in seconds."""
+    studies, form, left_out = beside.studies, beside.form, beside.left_out
     alone, pools = len(planned.pools) == 1, []
     for pool, decision in planned.pools:
         study = studies.get(pool.key.name)
@@ -74,7 +75,10 @@ def as_data(
         ]
         pools.append({**_pool_data(pool, decision), "leftOut": unused, "study": told})
     data = {"resource": planned.title, "pools": pools, **_transport_data(planned)}
-    return data if alone else {**data, "cost": _cost_of_all(planned, studies), **form_data(form)}
+    if alone:
+        return data
+    wide = form_data(beside.over_rdma, "overRdma")
+    return {**data, "cost": _cost_of_all(planned, studies), **form_data(form), **wide}
 
 
 def _transport_data(planned: PlannedResource) -> dict[str, Any]:
@@ -139,7 +143,7 @@ def _plan_data(plan: Plan) -> dict[str, Any]:
 
 def as_page(planned: PlannedResource, beside: Beside) -> RenderableType:
     """Show the plan for a terminal."""
-    parts: list[RenderableType] = [Text(f"\n{planned.title}", style="bold"), *_wire(planned)]
+    parts: list[RenderableType] = [Text(f"\n{planned.title}", style="bold"), *_wire(planned, beside)]
     for pool, decision in planned.pools:
         if len(planned.pools) > 1 and pool.spec is not None:
             parts.append(Text(f"\n  {pool.spec.role.value} pool {pool.key.name}", style="bold"))
@@ -149,12 +153,13 @@ def as_page(planned: PlannedResource, beside: Beside) -> RenderableType:
     return Group(*parts)
 
 
-def _wire(planned: PlannedResource) -> Iterator[RenderableType]:
+def _wire(planned: PlannedResource, beside: Beside) -> Iterator[RenderableType]:
     """Yield what carries KV between the halves of a split, and what would carry more."""
     transport = planned.split.transport if planned.split is not None else None
     if transport is None:
         return
-    more = f"\n{_BY_DEVICES}" if transport.name == "TCP" else ""
+    wide = f": {with_devices(beside.studies.values(), beside.over_rdma)}" if beside.over_rdma else ""
+    more = f"\n{_BY_DEVICES}{wide}" if transport.name == "TCP" else ""
     yield Padding(Text(f"KV over {transport}").append(more, style="dim"), (0, 0, 0, 2), expand=False)
 
 

@@ -11,6 +11,7 @@ from weft.domain.errors import WeftError
 from weft.domain.reasons import Reason
 from weft.domain.spec import RouterKind, RouterSpec, ShapePins
 from weft.domain.workload import Role
+from weft.engines.kv.handover import wire_of
 from weft.fabric import build_fabric
 from weft.perf import knee
 from weft.perf.service import Point, service
@@ -21,7 +22,7 @@ from weft.shaping.outlook import DomainStep, Variation, domain_steps, largest_us
 from weft.shaping.request import Partner
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
     from weft.catalog import Catalog
     from weft.cli.cluster.world import World
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from weft.shaping import ShapeRequest
 
 _PER_MILLION, _SECONDS_PER_HOUR = 1e6, 3600.0
+_HALVES = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +208,21 @@ def _as_a_pool(request: ShapeRequest, catalog: Catalog) -> Form | None:
 def _as_a_split(request: ShapeRequest, catalog: Catalog) -> Form | None:
     """Plan separate pools for prefill and decode."""
     halves = [replace(request, spec=replace(request.spec, role=role)) for role in (Role.Prefill, Role.Decode)]
+    return _as_halves(halves, catalog)
+
+
+def over_rdma(studies: dict[str, Study], catalog: Catalog) -> OtherForm | None:
+    """Plan a split whose KV goes over TCP as one that has devices for RDMA; None for all else."""
+    requests = [replace(study.request, partner=None) for study in studies.values()]
+    if len(requests) < _HALVES or any(wire_of(request.spec) != "TCP" for request in requests):
+        return None
+    wide = [replace(each, spec=replace(each.spec, kv=replace(each.spec.kv, transport="RDMA"))) for each in requests]
+    found = _as_halves(wide, catalog)
+    return found.told if found is not None else None
+
+
+def _as_halves(halves: Sequence[ShapeRequest], catalog: Catalog) -> Form | None:
+    """Plan these two halves together; None where no two shapes meet the SLO."""
     try:
         plans = choose_pair(halves[0], halves[1], catalog)
         if not isinstance(plans, Unpaired):

@@ -137,6 +137,11 @@ def other_way(studies: Collection[Study], form: OtherForm | None) -> tuple[str, 
     return (f"as {_article(form.name)} it would cost {cost}{_of_less(form.served)}: {form.shapes}",)
 
 
+def with_devices(studies: Collection[Study], form: OtherForm) -> str:
+    """Return what a split over TCP would cost over RDMA."""
+    return f"it would cost {_instead_of(form.cost, whole_cost(studies))}{_of_less(form.served)}, {form.shapes}"
+
+
 def _of_less(served: float) -> str:
     """Say that a form serves only a part of the rate; empty if it serves all."""
     return "" if served >= ENOUGH else f" and serve {part(served)} of the rate, as more replicas are not allowed"
@@ -192,9 +197,9 @@ def _alike(steps: tuple[DomainStep, ...]) -> list[tuple[str, DomainStep]]:
     ]
 
 
-def form_data(form: OtherForm | None) -> dict[str, Any]:
-    """Return the other form as data: null where there is none."""
-    return {"otherForm": asdict(form) if form else None}
+def form_data(form: OtherForm | None, name: str = "otherForm") -> dict[str, Any]:
+    """Return the other form as data, under this name: null where there is none."""
+    return {name: asdict(form) if form else None}
 
 
 def study_data(study: Study) -> dict[str, Any]:
