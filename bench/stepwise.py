@@ -1,6 +1,7 @@
 """One replica step by step: continuous batching with chunked prefill, as engines do it, at the model's step times.
 
 What the closed forms of `weft.perf.service` are held against. One pipeline stage; data-parallel ranks go in lockstep.
+The host launches a step of more tokens than a captured graph holds: of prompts, and what each sequence decodes.
 """
 
 from __future__ import annotations
@@ -149,6 +150,7 @@ class Replica:
     def __init__(self, model: ReplicaModel, seats: int) -> None:
         """An idle replica that lets so many requests in at a time."""
         self.steps, count = stepper(model), model.shape.data_parallel
+        self._graph_tokens = self.steps.work.graph_tokens * self.steps.work.prompt_groups
         self.ranks = tuple(Rank(model.efficiency.batched_tokens, seats // count) for _ in range(count))
         self._decode: dict[tuple[int, int], float] = {}
 
@@ -179,10 +181,12 @@ class Replica:
     def _prompts(self, chunks: list[Chunk], together: float | None) -> Together:
         """The ranks' prompts in a step: all their tokens at once, but for attention."""
         most = max(chunk.new for chunk in chunks)
+        tokens = max(chunk.new + len(rank.running) for chunk, rank in zip(chunks, self.ranks, strict=True))
+        host = self.steps.host_seconds if tokens > self._graph_tokens else 0.0
         attention = max(sum(self._attention(*prompt) for prompt in chunk.prompts) for chunk in chunks)
         less = self._attention(most, 0.0) - attention
         whole = self.steps.prefill(most, 0.0, 1.0, together)
-        return Together(whole.seconds - whole.waits - less, whole.launch, whole.launching)
+        return Together(whole.seconds - whole.waits - less, whole.launch, host)
 
     def _attention(self, new: float, cached: float) -> float:
         return self.steps.prefill(new, cached, 1.0).parts.attention

@@ -15,10 +15,10 @@ from tests.perf.replicas import Parallel, replica, workload
 from weft.domain.hardware import Precision
 from weft.domain.workload import Role
 from weft.perf.closed_loop import ClosedLoop, closed_loop_latencies, closed_loop_work
-from weft.perf.lengths import Lengths
+from weft.perf.lengths import Lengths, lengths
 from weft.perf.prompts import prompts
 from weft.perf.service import Service, service
-from weft.perf.sharing import more_than, prompts_of_a_launch, prompts_of_a_step, ranks_together
+from weft.perf.sharing import more_than, prompts_of_a_step, ranks_together
 from weft.perf.steps import decode_seconds, prefill_seconds, stepper
 
 RANKS = replica("DeepSeek-V3", "B200", Precision.FP8, Parallel(data=8, expert=8))
@@ -72,45 +72,26 @@ def test_a_step_has_at_least_the_prompts_that_come_before_it_as_far_as_it_has_ro
     assert max(1.0, min(came, per_step)) <= found <= max(1.0, min(per_step, came + 1.0)) * (1 + 1e-9)
 
 
-def after_launches(rate: float, launch: float, steps: int = 40_000) -> tuple[float, float]:
-    """Prompts that come in a step of 1 s, or of `launch` s after any came, and prompts per such step."""
-    generator, now, coming, came, long = random.Random(1), 0.0, 0.0, 0, 0
-    for _ in range(steps):
-        new = 0
-        while coming <= now:
-            coming, new = coming + generator.expovariate(rate), new + 1
-        came, long, now = came + new, long + bool(new), now + (launch if new else 1.0)
-    return came / steps, came / long
-
-
-@pytest.mark.parametrize("rate", [0.02, 0.2, 0.6])
-@pytest.mark.parametrize("launch", [1.5, 4.0])
-def test_prompts_share_launches_as_in_a_simulation(rate: float, launch: float) -> None:
-    came, shared = after_launches(rate, launch)
-    assert prompts_of_a_launch(came, 1000.0, 1.0, launch) == pytest.approx(shared, rel=0.05)
-
-
-@given(CAME, st.floats(1, 1000), st.floats(1e-3, 1), st.floats(1e-3, 10))
-def test_as_many_share_a_launch_as_a_step_or_more_the_longer_it_takes(
-    came: float, per_step: float, decode: float, launch: float
-) -> None:
-    found = prompts_of_a_launch(came, per_step, decode, launch)
-    assert prompts_of_a_step(came, per_step) <= found * (1 + 1e-9)
-    assert found <= prompts_of_a_launch(came, per_step, decode, 1.5 * launch) * (1 + 1e-9)
-    assert found <= max(1.0, per_step)
-
-
-@given(st.floats(1, 20), st.floats(0, 0.05), st.floats(10, 8000))
+@given(st.floats(1, 20), st.floats(0, 0.05), st.floats(10, 8000), st.sampled_from([0.0, 0.5, 1.0]))
 def test_who_shares_a_launch_waits_for_its_part_of_what_the_host_takes_longer(
-    sharing: float, decode: float, tokens: float
+    sharing: float, decode: float, tokens: float, joining: float
 ) -> None:
-    """At least as long as the host takes, less what the step decodes meanwhile; a graph's prompts wait for nothing."""
+    """As long as the host takes, less what the step decodes meanwhile; of a graph's prompts those that join one."""
     found = prompts(stepper(QUANTISED), Lengths(tokens, 0.0), 0.0)
     cost = found.service(sharing, 0.0, 1.0).mean
-    whole = found.waits(sharing, decode, 1.0).mean + cost
     steps = math.ceil(tokens / QUANTISED.efficiency.batched_tokens) / sharing
-    host = found.host if tokens > QUANTISED.efficiency.graph_tokens else 0.0
-    assert whole == pytest.approx(max(cost, steps * (host - decode)))
+    part = 1.0 if tokens > QUANTISED.efficiency.graph_tokens else joining
+    waits = part * max(0.0, steps * (found.host - decode) - cost)
+    assert found.waits(sharing, decode, 1.0, joining).mean == pytest.approx(waits)
+
+
+def test_the_more_share_a_launch_the_less_it_matters_that_some_of_them_are_long() -> None:
+    """Long ones compute while the host launches, so that GPUs wait for it no longer than without short ones."""
+    found = prompts(stepper(QUANTISED), lengths(3000, 8000), 0.0)
+    few, many = (found.waits(sharing, 0.0, 1.0, 1.0).mean * sharing for sharing in (1.0, 3.0))
+    apart = found.service(1.0, 0.0, 1.0).mean, found.service(3.0, 0.0, 1.0).mean
+    assert few > found.host - apart[0]
+    assert max(0.0, found.host - 3.0 * apart[1]) <= many < few
 
 
 @given(st.floats(10, 100_000), st.floats(1, 1000))

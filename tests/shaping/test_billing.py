@@ -43,13 +43,13 @@ def test_two_replicas_that_have_to_run_make_small_ones_cheaper() -> None:
 def test_replicas_of_many_pods_are_bounded_by_the_nodes_that_a_pool_may_hold() -> None:
     """A rate beyond them is said to be served in part."""
     wish = Wish(
-        LLAMA_70B, (GB200,), rate=1e6, pins=ShapePins(tensor_parallel=16), scaling=ScalingSpec(max_replicas=1000)
+        LLAMA_70B, (GB200,), rate=1e5, pins=ShapePins(tensor_parallel=16), scaling=ScalingSpec(max_replicas=1000)
     )
     chosen = answer(wish.request(), CATALOG)
     shape = chosen.scored.shape
     assert shape.pods > 2
     assert chosen.scored.replicas == MOST_NODES // shape.pods
-    served = MOST_NODES // shape.pods * chosen.plan.prediction.capacity / 1e6
+    served = MOST_NODES // shape.pods * chosen.plan.prediction.capacity / 1e5
     assert chosen.scored.served == pytest.approx(served)
     assert f"as many as are allowed serve {served:.0%} of it" in chosen.plan.verdict.message
 

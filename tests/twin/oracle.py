@@ -264,7 +264,9 @@ class Oracle:
         new = sum(tokens for _, tokens in prompts)
         seconds = table.batch(len(contexts)).at(sum(contexts) / len(contexts)) if contexts else 0.0
         if prompts:
-            return table.prompts(new, sum(context * tokens for context, tokens in prompts) / new, seconds)
+            return table.prompts(
+                new, sum(context * tokens for context, tokens in prompts) / new, seconds, len(contexts)
+            )
         return seconds
 
     def do(self, plan: list[tuple[Asked, int]]) -> None:

@@ -107,6 +107,13 @@ def test_a_step_that_no_graph_holds_takes_as_long_as_the_host_launches_it(
     assert table.prompts(tokens, tokens / 2, decode) == pytest.approx(0.064 if waits else working, rel=0.02)
 
 
+def test_a_graph_holds_what_is_decoded_beside_prompts_too() -> None:
+    """One token of each sequence; a prompt of 400 tokens fits with 112 of them, and not with one more."""
+    table = step_table(model("Llama-3.3-70B-Instruct", 8), 256, 8192)
+    fits, outgrows = (table.prompts(400, 200, 0.01, decoding) for decoding in (112, 113))
+    assert fits < 0.03 < outgrows == pytest.approx(0.064, rel=0.02)
+
+
 def test_short_prompts_that_share_a_step_take_less_than_one_long_prompt() -> None:
     """Only attention does: the rest is the same work."""
     replica = model("Llama-3.3-70B-Instruct", 2)

@@ -40,11 +40,16 @@ def per_token(load: RankLoad, gaps: tuple[float, float], step: StepTime, least: 
 
 
 def _random(load: RankLoad, step_seconds: float) -> float:
-    """Variance of the time that prompts take from one step of an answer, in s^2 and with all that follows from it."""
-    pace, once = load.pace, load.held.own.mean
-    square = load.held.square * (unheld(load.rate, load.stolen) * pace.more / once) ** 2
+    """Variance of the time that prompts take from one step of an answer, in s^2 and with all that follows from it.
+
+    Prompts that wait for launches even alone come one by one, and steps that prompts outgrow together in rows.
+    """
+    pace, once, launches = load.pace, load.held.own.mean, load.launches
     grows = min(_STEEPEST, load.rate * load.stolen.times * pace.more)
-    return load.rate * square * step_seconds / load.free * followed(grows, pace.steps) / (1.0 - grows) ** 2
+    each = (unheld(load.rate, load.stolen) * pace.more / once) ** 2 * followed(grows, pace.steps) / (1.0 - grows) ** 2
+    each *= load.rate * step_seconds / load.free
+    in_rows = each * (1.0 - launches.joining) * load.stolen.square + launches.variance(pace.steps) * pace.steps
+    return launches.singly * each * load.held.square + (1.0 - launches.singly) * in_rows
 
 
 def followed(grows: float, steps: float) -> float:

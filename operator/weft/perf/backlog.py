@@ -18,6 +18,7 @@ from weft.perf.queueing import Wait, in_line, mean_in_line
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from weft.perf.outgrown import Outgrown
     from weft.perf.queueing import Moments
     from weft.perf.sharing import Company
 
@@ -58,6 +59,7 @@ class RankLoad(NamedTuple):
     company: Company
     stolen: Moments
     held: Moments
+    launches: Outgrown
     pace: AnswerPace
     backlog: Wait
 

@@ -17,6 +17,12 @@ def quantile(percentile: int) -> float:
     return _QUANTILES[percentile]
 
 
+def apart(one: float, other: float) -> float:
+    """The deviation of a sum of independent parts from its mean: those of the parts add up in squares."""
+    squares = one * abs(one) + other * abs(other)
+    return math.copysign(math.sqrt(abs(squares)), squares)
+
+
 @made_often
 @dataclass(frozen=True, slots=True)
 class Latency:
@@ -80,8 +86,7 @@ class Waited:
         if math.isinf(self.wait.mean):
             return math.inf
         own, wait = dict(self.own)[percentile] - self.own_mean, self.wait.at(percentile) - self.wait.mean
-        squares = own * abs(own) + wait * abs(wait)
-        apart = self.mean + math.copysign(math.sqrt(abs(squares)), squares)
+        found = self.mean + apart(own, wait)
         if percentile == PERCENTILES[0]:
-            return apart
-        return max(apart, Latency(self.mean, self.own_variance + self.wait.variance, self.always).at(percentile))
+            return found
+        return max(found, Latency(self.mean, self.own_variance + self.wait.variance, self.always).at(percentile))

@@ -78,7 +78,7 @@ class Lengths:
         """(weight, tokens), the shortest first; the weights add up to 1."""
         if self.rare is not None:
             part, tokens = self.rare
-            return (1.0 - part, self._usual), (part, tokens)
+            return (1.0 - part, self.usual), (part, tokens)
         return ((1.0, self.mean),) if self.deviation == 0.0 else tuple(self._around(self.median))
 
     @property
@@ -91,13 +91,13 @@ class Lengths:
     def at(self, percentile: int) -> float:
         """The length in tokens at a percentile."""
         if self.rare is not None:
-            return self._usual if percentile <= 100.0 * (1.0 - self.rare[0]) else self.rare[1]
+            return self.usual if percentile <= 100.0 * (1.0 - self.rare[0]) else self.rare[1]
         if self.deviation == 0.0:
             return self.mean
         return min(self.longest, self.median * math.exp(self.deviation * quantile(percentile)))
 
     @property
-    def _usual(self) -> float:
+    def usual(self) -> float:
         """Tokens of all but the rare ones."""
         part, tokens = self.rare or (0.0, 0.0)
         return (self.mean - part * tokens) / (1.0 - part)

@@ -15,23 +15,38 @@ from typing import TYPE_CHECKING, NamedTuple
 from weft.domain.remembered import LastAnswers
 from weft.perf.backlog import AnswerPace, RankLoad, backlog, balanced_rate
 from weft.perf.balance import agreed
-from weft.perf.sharing import Company, for_one_more, prompts_of_a_launch, prompts_of_a_step
+from weft.perf.latency import apart
+from weft.perf.outgrown import NEVER, GraphRoom, Outgrown, StepPace, fitting, outgrown
+from weft.perf.queueing import Moments
+from weft.perf.sharing import Company, for_one_more, prompts_of_a_step
 
 if TYPE_CHECKING:
+    from weft.perf.crests import Crest
     from weft.perf.prompts import Prompts
-    from weft.perf.queueing import Moments
     from weft.perf.stages import Stages
     from weft.perf.work import Workshop
 
+_NONE = Moments(0.0, 0.0, 0.0)
+_MOST = 0.5  # of prompts: where more outgrow a graph alone, a batch beside them changes little
 _NO_TIME = 1e-9  # the least fraction of time that prompts leave to decode
 _REMEMBERED = 128  # loads: a search looks at about twenty, and other targets at the idle and the full one again
 
 
 class _Taken(NamedTuple):
-    """The time that prompts take from decode: of GPUs that work on them, and with what these wait for launches."""
+    """The time that prompts take from decode: of GPUs that work on them, and with what these wait for `launches`."""
 
     stolen: Moments
     held: Moments
+    launches: Outgrown
+
+
+class _Step(NamedTuple):
+    """A mean step: prompts that come in it, its seconds without them, and the bounds of those with them."""
+
+    came: float
+    seconds: float
+    least: float
+    most: float
 
 
 @dataclass(frozen=True)
@@ -50,17 +65,24 @@ class Loads:
         default_factory=lambda: LastAnswers(_REMEMBERED), compare=False, repr=False
     )
 
-    def at(self, batch: float, steps: float, whole: float) -> RankLoad:
-        """The load of `batch` sequences, whose answers take `steps` steps of `whole` seconds each without prompts."""
-        return self.known.ask(batch, (steps, whole), lambda answer: self._balanced(batch, *answer))
+    def at(self, batch: float, steps: float, whole: float, crest: Crest | None = None) -> RankLoad:
+        """The load of `batch` sequences, whose answers take `steps` steps of `whole` seconds each without prompts.
 
-    def _balanced(self, batch: float, steps: float, whole: float) -> RankLoad:
+        Beyond a `crest`, launches take what time leaves its rate, until they take less.
+        """
+        return self.known.ask((batch, crest), (steps, whole), lambda answer: self._balanced(batch, *answer, crest))
+
+    def _balanced(self, batch: float, steps: float, whole: float, crest: Crest | None) -> RankLoad:
         pause, answer = whole * -math.expm1(-batch), (steps, whole)
+        step = _Step(batch / steps, whole, *(crest.bounds(batch, steps) if crest is not None else (0.0, math.inf)))
+        launches, waits = self._launches(batch, step), _NONE
+        if launches.part:
+            waits = self._waits(self._company(step.came), launches, whole)
 
         def with_company(came: float) -> tuple[float, tuple[float, Company, _Taken, AnswerPace]]:
             fewest = self._company(came)
             most = self._stolen(fewest)
-            taken = _Taken(most, self._held(fewest, came, whole, most))
+            taken = self._taken(launches, waits, most, step)
             pace = self._pace(answer, fewest, came, taken)
             if self._stages.count == 1.0:
                 rate = balanced_rate(batch, lambda _: most, pace, self.burstiness)
@@ -72,7 +94,8 @@ class Loads:
 
             rate = balanced_rate(batch, lambda rate: at(rate)[1], pace, self.burstiness)
             company, stolen = at(rate)
-            taken = _Taken(stolen, self._held(company, came, whole, stolen))
+            together = self._waits(company, launches, whole) if launches.part else _NONE
+            taken = self._taken(launches, together, stolen, step)
             return _came(rate, pause, taken), (rate, company, taken, self._pace(answer, company, came, taken))
 
         rate, company, taken, pace = agreed(with_company, batch * pause / (steps * whole))
@@ -82,7 +105,7 @@ class Loads:
         """The pace of an `answer` (steps, and seconds of each) beside prompts, of which `came` arrive per step."""
         (steps, whole), once, lean = answer, taken.held.own.mean, self._lean / company.beside
         more = lean + (once - lean) * for_one_more(came / self._stages.count) if lean < once else once
-        full = max(self._full, self.prompts.host - whole)
+        full = max(self._full, self.prompts.host - whole if taken.launches.part else 0.0)
         return AnswerPace(steps, whole, full, more, self._room, taken.held.mean - taken.stolen.mean)
 
     @cached_property
@@ -128,19 +151,53 @@ class Loads:
         cost = self.cost(company, 0.0)
         return cost if self.lone is None else cost.met(self._times(company))
 
-    def _held(self, company: Company, came: float, step_seconds: float, stolen: Moments) -> Moments:
+    @property
+    def can_outgrow(self) -> bool:
+        """Whether most prompts fit a graph alone, but may outgrow it together."""
+        return self.prompts.host > 0.0 and self._graphed > _MOST
+
+    @cached_property
+    def _graphed(self) -> float:
+        """The part of prompts that a graph holds alone."""
+        return sum(kind.weight for kind in self.prompts.graphed)
+
+    def _launches(self, batch: float, step: _Step) -> Outgrown:
+        """The steps that outgrow a graph. By Little's law, as many prompts come in one as answers end."""
+        host, stages = self.prompts.host, self._stages.count
+        if host <= step.seconds:
+            return NEVER
+        each, came = self._stolen(self._company(step.came)).own.mean, step.came / stages
+        launch = max(host, step.seconds + came * each)
+        return outgrown(self._fitting(batch / stages), StepPace(came, step.seconds, launch, each * self._graphed))
+
+    def _fitting(self, batch: float) -> GraphRoom:
+        """How many prompts fit a graph beside a batch; ranks in lockstep all wait for one launch."""
+        ranks = 1.0 if self.lone is None else self.work.ranks
+        return fitting(self.prompts.lengths, self.work.graph_tokens * self.work.prompt_groups, batch, ranks)
+
+    def _taken(self, launches: Outgrown, waits: Moments, stolen: Moments, step: _Step) -> _Taken:
         """What prompts take from decode, where all that share a step may wait together for its launch."""
-        if self.prompts.host <= step_seconds:
-            return stolen
-        ranks = 1.0 if self.lone is None else self.work.ranks  # in lockstep, all wait for one launch
-        came, most = came * ranks / self._stages.count, self.prompts.per_step * ranks
-        launched = prompts_of_a_launch(came, most, step_seconds, self.prompts.host)
-        sharing = launched * self._times(company) / ranks
-        asked = (max(company.sharing, sharing), step_seconds, company.beside)
+        if not waits.mean:
+            return _Taken(stolen, stolen, NEVER)
+        least, most = (max(0.0, (each - step.seconds) / step.came - stolen.mean) for each in (step.least, step.most))
+        taken = min(most, max(least, waits.mean))
+        longer = step.came * max(taken, waits.mean / launches.part)
+        beyond, part = longer + launches.sharing * stolen.mean, step.came * taken / longer
+        alone = 1.0 - self._graphed
+        singly = alone if self.lone is None else 0.0
+        launches = launches._replace(part=part, longer=longer, beyond=beyond, alone=alone, singly=singly)
+        return _Taken(stolen, stolen.plus(_NONE.towards(waits, taken / waits.mean)), launches)
+
+    def _waits(self, company: Company, launches: Outgrown, step_seconds: float) -> Moments:
+        """The time for which GPUs wait for launches, by prompt."""
+        times, joining = self._times(company), 0.0
+        if self._graphed:
+            joining = max(0.0, launches.joining - (1.0 - self._graphed)) / self._graphed
+        asked = (max(1.0, min(launches.sharing, self.prompts.per_step) * times), step_seconds, company.beside, joining)
         waits = self.prompts.waits(*asked)
-        if self.lone is not None:
-            waits = self.lone.waits(*asked).towards(waits, self._met(company)).met(self._times(company))
-        return stolen.plus(waits)
+        if self.lone is None:
+            return waits
+        return self.lone.waits(*asked).towards(waits, self._met(company)).met(times)
 
     def cost(self, company: Company, pause: float) -> Moments:
         """The time of a prompt's own steps; expert work in them grows with the number of ranks that have a prompt."""
@@ -149,14 +206,25 @@ class Loads:
             return everywhere
         return self.lone.service(company.sharing, pause, company.beside).towards(everywhere, self._met(company))
 
-    def own(self, company: Company, pause: float) -> tuple[float, float, tuple[tuple[int, float], ...]]:
-        """Mean, variance and percentiles of a prompt's own time."""
+    def own(self, load: RankLoad, pause: float) -> tuple[float, float, tuple[tuple[int, float], ...]]:
+        """Mean, variance and percentiles of a prompt's own time, with what it waits for launches beside others.
+
+        The variance is without those waits, which end with the next launch.
+        """
         mean, variance, long = self.prompts.own(pause)
-        if self.lone is None:
+        if self.lone is not None:
+            part, (least, steadiest, shortest) = self._met(load.company), self.lone.own(pause)
+            long = tuple((at, low + part * (high - low)) for (at, low), (_, high) in zip(shortest, long, strict=True))
+            mean, variance = least + part * (mean - least), steadiest + part * (variance - steadiest)
+        if not load.launches.part:
             return mean, variance, long
-        part, (least, steadiest, shortest) = self._met(company), self.lone.own(pause)
-        between = tuple((at, low + part * (high - low)) for (at, low), (_, high) in zip(shortest, long, strict=True))
-        return least + part * (mean - least), steadiest + part * (variance - steadiest), between
+        waits = load.launches.waits(pause)
+        whole = mean + waits.mean
+        return (
+            whole,
+            variance,
+            tuple((at, whole + apart(each - mean, waits.at(at) - waits.mean)) for at, each in long),
+        )
 
     def _met(self, company: Company) -> float:
         """How many other ranks have a prompt, from none (0) to all of them (1)."""

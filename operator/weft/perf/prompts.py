@@ -28,8 +28,8 @@ _MOST_CACHED = 1.0 - 1e-6
 class _Prompt(NamedTuple):
     """Prompts of one length: weight, seconds in steps of its own and in full ones, own launch seconds, and steps.
 
-    `beyond` are the seconds of each step beyond the full ones, `waits` those in which all of its own wait for the host,
-    and `host` those for which this launches each, with all that the step decodes.
+    `beyond` are the seconds of each step beyond the full ones, and `waits` those in which all of its own wait for the
+    host.
     """
 
     weight: float
@@ -40,7 +40,6 @@ class _Prompt(NamedTuple):
     full_steps: float
     beyond: float
     waits: float
-    host: float
 
 
 class _Way(NamedTuple):
@@ -55,9 +54,10 @@ class _Way(NamedTuple):
 class Prompts:
     """Prompts of one workload: `per_step` mean prompts fill a step, and `mean` is the step time of a mean one.
 
-    `steps` is the mean number of steps of a prompt alone, and `host` the most seconds for which the host launches one
-    (0: graphs hold them all); `launched` are those that it launches, at more lengths than `kinds` has, as graphs end at
-    one. `ways` has the time of each length alone, and `long` that at each percentile of length.
+    `steps` is the mean number of steps of a prompt alone, and `host` the seconds for which the host launches one that
+    no graph holds; `launched` are those that it launches even alone, at more lengths than `kinds` has, as graphs end at
+    one, and `graphed` the others. `lengths` are those of prompts, and the part of them that is computed. `ways` has the
+    time of each length alone, and `long` that at each percentile of length.
     """
 
     kinds: tuple[_Prompt, ...]
@@ -68,6 +68,8 @@ class Prompts:
     steps: float
     host: float
     launched: tuple[_Prompt, ...]
+    graphed: tuple[_Prompt, ...]
+    lengths: tuple[Lengths, float]
     passed_by: float = math.inf
 
     def service(self, sharing: float, decode_seconds: float, beside: float) -> Moments:
@@ -87,20 +89,28 @@ class Prompts:
             third += queued * taken
         return Moments(first, second, third)
 
-    def waits(self, sharing: float, decode_seconds: float, beside: float) -> Moments:
+    def waits(self, sharing: float, decode_seconds: float, beside: float, joining: float) -> Moments:
         """What is added to the moments of `service` if GPUs wait until the host has launched each step.
 
-        All `sharing` prompts of a step, which also decodes for `decode_seconds`, wait together.
+        All `sharing` prompts of a step, which also decodes for `decode_seconds`, wait together. Of prompts that a graph
+        holds alone, the fraction `joining` is in such a step. The more share one, the less its length varies.
         """
+        taken, mean, parts = list[tuple[float, float, float]](), 0.0, 0.0
+        for kinds, part in ((self.launched, 1.0), (self.graphed, joining)) if joining else ((self.launched, 1.0),):
+            for kind in kinds:
+                steps, weight = kind.steps / sharing, part * kind.weight
+                cost = kind.shared + (steps - kind.full_steps) * kind.beyond if steps > kind.full_steps else kind.shared
+                lack = steps * (self.host - decode_seconds) - cost
+                taken.append((weight, cost, lack))
+                mean, parts = mean + weight * lack, parts + weight
+        mean, alike = mean / parts if parts else 0.0, 1.0 / math.sqrt(max(1.0, sharing))
         first = second = third = 0.0
-        for kind in self.launched:
-            steps = kind.steps / sharing
-            cost = kind.shared + (steps - kind.full_steps) * kind.beyond if steps > kind.full_steps else kind.shared
-            if (least := steps * (kind.host - decode_seconds)) > cost:
-                cost, least = cost / beside, least / beside
-                first += kind.weight * (least - cost)
-                second += kind.weight * (least**2 - cost**2)
-                third += kind.weight * (least**3 - cost**3)
+        for weight, cost, lack in taken:
+            if (waits := mean + alike * (lack - mean)) > 0.0:
+                bare, held = cost / beside, (cost + waits) / beside
+                first += weight * (held - bare)
+                second += weight * (held**2 - bare**2)
+                third += weight * (held**3 - bare**3)
         return Moments(first, second, third)
 
     def own(self, decode_seconds: float) -> tuple[float, float, tuple[tuple[int, float], ...]]:
@@ -140,10 +150,12 @@ def prompts(
         (at, *_through(stages, alone, full)) for at, alone, full in _long(steps, inputs, hit, together, beside)
     )
     taken = sum(kind.weight * kind.steps for kind in kinds)
-    host = max(kind.host for kind in kinds)
-    graphed = steps.work.graph_tokens * steps.work.prompt_groups / budget
-    launched = tuple(_launched(kinds, [each * (1.0 - hit) / budget for each in inputs.alike], graphed)) if host else ()
-    return Prompts(tuple(kinds), ways, budget / new, mean, long, taken, host, launched)
+    host = steps.host_seconds
+    fits = steps.work.graph_tokens * steps.work.prompt_groups / budget
+    apart = list(_apart(kinds, [each * (1.0 - hit) / budget for each in inputs.alike])) if host else []
+    launched = tuple(each for each in apart if each.full_steps > each.steps * fits)
+    graphed = tuple(each for each in apart if each.full_steps <= each.steps * fits)
+    return Prompts(tuple(kinds), ways, budget / new, mean, long, taken, host, launched, graphed, (inputs, 1.0 - hit))
 
 
 def _through(stages: Stages, seconds: float, full_steps: float) -> tuple[float, float]:
@@ -157,28 +169,24 @@ def _through(stages: Stages, seconds: float, full_steps: float) -> tuple[float, 
 def _prompt(weight: float, alone: StepTime, shared: StepTime, count: int, full: float) -> _Prompt:
     own, least = (each.seconds - each.launch - each.waits for each in (alone, shared))
     beyond = (own - least) / (count - full) if count > full else 0.0
-    host = alone.launching / count
-    return _Prompt(weight, own, least, alone.launch, count, full, beyond, alone.waits, host)
+    return _Prompt(weight, own, least, alone.launch, count, full, beyond, alone.waits)
 
 
-def _launched(kinds: list[_Prompt], full_steps: list[float], graphed: float) -> Iterator[_Prompt]:
-    """Yield the prompts that the host launches, of equally likely lengths (or of `kinds`, if all are alike).
+def _apart(kinds: list[_Prompt], full_steps: list[float]) -> Iterator[_Prompt]:
+    """Yield prompts of equally likely lengths in full steps (or of `kinds`, if all are alike).
 
-    Lengths are in full steps, of which graphs hold those that are full to the fraction `graphed`. What prompts between
-    two `kinds` take is between what those do.
+    What prompts between two `kinds` take is between what those do.
     """
     if not full_steps:
-        yield from (kind for kind in kinds if kind.host > 0.0)
-    known, host = [kind.full_steps for kind in kinds], max(kind.host for kind in kinds)
+        yield from kinds
+    known = [kind.full_steps for kind in kinds]
     for full in full_steps:
-        if full <= (count := math.ceil(full)) * graphed:
-            continue
         place = min(max(1, bisect_left(known, full)), len(known) - 1)
         low, high = kinds[place - 1], kinds[place]
         part = (full - low.full_steps) / (high.full_steps - low.full_steps) if high.full_steps > low.full_steps else 0.0
         shared, beyond = low.shared + part * (high.shared - low.shared), low.beyond + part * (high.beyond - low.beyond)
         weight = 1.0 / len(full_steps)
-        yield low._replace(weight=weight, shared=shared, steps=count, full_steps=full, beyond=beyond, host=host)
+        yield low._replace(weight=weight, shared=shared, steps=math.ceil(full), full_steps=full, beyond=beyond)
 
 
 def _long(

@@ -22,11 +22,13 @@ from weft.domain.made_often import made_often
 from weft.domain.workload import Role
 from weft.perf.answers import per_token, swing
 from weft.perf.backlog import AnswerPace, RankLoad, unheld
+from weft.perf.crests import Crest, crest
 from weft.perf.handover import NO_LINK, handed_over_seconds, link
 from weft.perf.latency import Latency, Waited
 from weft.perf.lengths import Lengths, lengths, with_rare_ones
 from weft.perf.loads import Loads
 from weft.perf.memory import sequences_that_fit
+from weft.perf.outgrown import NEVER
 from weft.perf.prompts import Prompts, prompts
 from weft.perf.queueing import NO_WAIT, Moments, Wait, at_the_gate, for_a_seat, in_line
 from weft.perf.sharing import Company
@@ -38,7 +40,8 @@ if TYPE_CHECKING:
     from weft.perf.replica import ReplicaModel
     from weft.perf.stages import Stages
 
-_MOST_ROUNDS, _CLOSE = 60, 1e-3
+_MOST_ROUNDS, _CLOSE, _STEEP = 60, 1e-3, 1e-4
+_FEW = 0.5  # prompts that come while the host launches a step: fewer do not make launches go on
 _NOTHING = Moments(0.0, 0.0, 0.0)
 _NO_ANSWER = AnswerPace(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
@@ -133,7 +136,7 @@ class Service:
         """The point at which a replica that only prefills is busy for this fraction of its time."""
         service = self._prompts_apart()
         alone = Company(1.0, 1.0, float(self._ranks))
-        load = RankLoad(utilisation / service.mean, alone, service, service, _NO_ANSWER, NO_WAIT)
+        load = RankLoad(utilisation / service.mean, alone, service, service, NEVER, _NO_ANSWER, NO_WAIT)
         ttft, _ = self._ttft(load, 0.0, 0.0)
         rate, sending = load.rate * self._ranks, self.link.busy(load.rate)
         return Point(rate, 0.0, None, self.prompts.mean, utilisation, ttft, Latency(0.0, 0.0), sending)
@@ -154,7 +157,7 @@ class Service:
             return self.at_utilisation(utilisation) if utilisation < 1.0 else None
         if self.seats == 0 or self.highest * self._ranks < rate:
             return None
-        return self.at_batch(self._batch_at(rate, close))
+        return self.at_batch(self._batch_at(rate, min(close, _STEEP) if self.crest else close))
 
     def _batch_at(self, rate: float, close: float) -> float:
         """The batch at a rate: the rate is a concave function of the batch, so false position finds it."""
@@ -195,11 +198,27 @@ class Service:
 
     def _load(self, batch: float, step: StepTime) -> RankLoad:
         """The requests a second that keep `batch` sequences of a rank busy, by Little's law."""
-        whole, steps = step.step_seconds, self.gaps[0] / step.tokens
+        steps, whole = self._answer(step)
         if self.prefills:
-            return self.loads.at(batch, steps, whole)
+            return self.loads.at(batch, steps, whole, self.crest)
         alone, pace = Company(1.0, 1.0, float(self._ranks)), AnswerPace(steps, whole, 0.0, 0.0, 0.0, 0.0)
-        return RankLoad(batch / (steps * whole), alone, _NOTHING, _NOTHING, pace, NO_WAIT)
+        return RankLoad(batch / (steps * whole), alone, _NOTHING, _NOTHING, NEVER, pace, NO_WAIT)
+
+    @cached_property
+    def crest(self) -> Crest | None:
+        """Where steps outgrow captured graphs for good."""
+        if not self.prefills or not self.loads.can_outgrow:
+            return None
+        steps, whole = self._answer(self._decode(1.0))
+        few = max(1.0, _FEW * steps * whole / self.prompts.host)
+        most = self.seats / self._ranks
+        return crest(
+            lambda each: self.loads.at(each, *self._answer(self._decode(each + 1.0))), few, most, self.prompts.host
+        )
+
+    def _answer(self, step: StepTime) -> tuple[float, float]:
+        """Steps of an answer, and seconds of each without prompts."""
+        return self.gaps[0] / step.tokens, step.step_seconds
 
     def _tpot(self, load: RankLoad, batch: float, step: StepTime) -> Latency:
         varies = swing(batch, lambda each: self._decode(each).seconds, self.burstiness)
@@ -215,7 +234,7 @@ class Service:
         company = Company(load.company.sharing, self._stages.even, load.company.together)
         server = self.loads.cost(company, pause) if self.decodes else load.stolen
         utilisation = load.rate * server.mean
-        mean, variance, own = self.loads.own(company, pause)
+        mean, variance, own = self.loads.own(load, pause)
         if utilisation >= 1.0:
             return Waited(always, mean, variance, own, Latency(math.inf, 0.0)), utilisation
         wait = self._wait(load, server, pause)
@@ -251,6 +270,8 @@ class Service:
         if not self.decodes or self.seats == 0:
             return NO_WAIT
         free = (self.highest - load.rate) * self._ranks
+        if self.crest is not None:  # with all seats taken every step is launched, and rates grow like batches
+            free = self.highest * self._ranks * (1.0 - batch / self.seats)
         variation = (1.0 + self.burstiness + self.outputs.growth) / 2.0
         return for_a_seat(self.seats, batch, free, variation)
 

@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 _FEW = 1e-6  # arrivals per step that are treated as none
 _MANY = 100.0  # so many that one more hardly counts
-_ROUNDS = 3
 
 
 class Company(NamedTuple):
@@ -32,21 +31,6 @@ def for_one_more(came: float) -> float:
     It is the part of what a step costs for having any that falls to one more, over the part that falls to each.
     """
     return came / math.expm1(came) if _FEW < came < _MANY else float(came <= _FEW)
-
-
-def prompts_of_a_launch(came: float, per_step: float, decode_seconds: float, launch_seconds: float) -> float:
-    """The same where steps with prompts take `launch_seconds`, however many prompts: more come in a longer step.
-
-    Steps are a chain of two states: one with prompts follows if any came in the one before.
-    """
-    if came <= _FEW or launch_seconds <= decode_seconds:
-        return prompts_of_a_step(came, per_step)
-    part = -math.expm1(-came)
-    for _ in range(_ROUNDS):
-        rate = came / (decode_seconds + part * (launch_seconds - decode_seconds))
-        follows = -math.expm1(-rate * decode_seconds)
-        part = follows / (follows + math.exp(-rate * launch_seconds))
-    return max(1.0, min(per_step, came / part))
 
 
 def more_than(room: int, sharing: float) -> float:

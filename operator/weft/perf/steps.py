@@ -214,6 +214,12 @@ class Stepper:
     work: Workshop
     draft: Workshop | None = None
 
+    @property
+    def host_seconds(self) -> float:
+        """Seconds for which the host launches a step that no captured graph holds."""
+        replica = self.replica
+        return self.work.layers * replica.efficiency.host_layer_seconds * replica.calibration.prefill
+
     def decode(self, batch: float, context_tokens: float) -> StepTime:
         """One step in which each of `batch` sequences of the replica gets a token, at a mean context.
 

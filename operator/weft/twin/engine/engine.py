@@ -178,7 +178,7 @@ class SimulatedEngine:
         scheduler, table = self._scheduler, self.speed.steps
         batch, tokens = scheduler.batch, scheduler.tokens
         decode = table.batch(batch.size).at(batch.context / batch.size) if batch.size else 0.0
-        seconds = table.prompts(tokens, scheduler.contexts / tokens, decode)
+        seconds = table.prompts(tokens, scheduler.contexts / tokens, decode, batch.size)
         self._steps, self._end, self._leaps = 1, self._clock + seconds, False
 
     def _begin_leap(self) -> None:

@@ -117,7 +117,10 @@ class Grid:
 
 
 class Graphs(NamedTuple):
-    """Graphs hold steps of up to so many prompt `tokens`; the host launches a larger one for `host_seconds`."""
+    """Graphs hold steps of up to so many `tokens`; the host launches a larger one for `host_seconds`.
+
+    Those of prompts count, and one of each sequence that decodes beside them.
+    """
 
     tokens: float
     host_seconds: float
@@ -153,12 +156,12 @@ class StepTable:
         """Return the seconds of a decode step over the mean context, for one batch size."""
         return self._decode.line(sequences)
 
-    def prompts(self, tokens: int, mean_context: float, decode_seconds: float = 0.0) -> float:
-        """Return the seconds of a step with so many prompt tokens, which also decodes for `decode_seconds`."""
+    def prompts(self, tokens: int, mean_context: float, decode_seconds: float = 0.0, decoding: int = 0) -> float:
+        """Return the seconds of a step with so many prompt tokens, beside `decoding` sequences for `decode_seconds`."""
         seconds, graphs = self._prompts.at(tokens, mean_context), self.graphs
         if decode_seconds:
             seconds += decode_seconds - self.launch_seconds
-        return max(seconds, graphs.host_seconds) if tokens > graphs.tokens else seconds
+        return max(seconds, graphs.host_seconds) if tokens + decoding > graphs.tokens else seconds
 
 
 def read_table(lines: Iterable[str]) -> StepTable:

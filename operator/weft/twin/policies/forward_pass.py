@@ -80,8 +80,8 @@ class ForwardPass:
         decode = self.decode(sequences, kv_tokens)
         if prompt_tokens <= 0:
             return decode
-        steps = self.speed.steps
-        return self.factor * steps.prompts(math.ceil(prompt_tokens), prompt_tokens / 2.0, decode / self.factor)
+        tokens, decoding = math.ceil(prompt_tokens), math.ceil(sequences)
+        return self.factor * self.speed.steps.prompts(tokens, prompt_tokens / 2.0, decode / self.factor, decoding)
 
     def mean_pass(self, requests: Requests, sequences: float, kv_tokens: float) -> float:
         """A pass of an engine that does both, on average: each sequence brings its prompt once in an answer."""
