@@ -33,11 +33,15 @@ _REMEMBERED = 128  # loads: a search looks at about twenty, and other targets at
 
 
 class _Taken(NamedTuple):
-    """The time that prompts take from decode: of GPUs that work on them, and with what these wait for `launches`."""
+    """The time that prompts take from decode: of GPUs that work on them, and with what these wait for launches.
+
+    One `waits` for so many seconds on average, or for as many `within` the bounds of a mean step.
+    """
 
     stolen: Moments
     held: Moments
-    launches: Outgrown
+    waits: float
+    within: float
 
 
 class _Step(NamedTuple):
@@ -75,37 +79,38 @@ class Loads:
     def _balanced(self, batch: float, steps: float, whole: float, crest: Crest | None) -> RankLoad:
         pause, answer = whole * -math.expm1(-batch), (steps, whole)
         step = _Step(batch / steps, whole, *(crest.bounds(batch, steps) if crest is not None else (0.0, math.inf)))
-        launches, waits = self._launches(batch, step), _NONE
-        if launches.part:
-            waits = self._waits(self._company(step.came), launches, whole)
+        most = batch * pause / (steps * whole)
+        first = self._sharing(most)
+        launches = self._launches(batch, step, first[1].own.mean) if whole < self.prompts.host else NEVER
+        waits = self._waits(first[0], launches, whole) if launches.part else _NONE
 
         def with_company(came: float) -> tuple[float, tuple[float, Company, _Taken, AnswerPace]]:
-            fewest = self._company(came)
-            most = self._stolen(fewest)
-            taken = self._taken(launches, waits, most, step)
+            fewest, longest = first if came == most else self._sharing(came)
+            taken = self._taken(waits, longest, step)
             pace = self._pace(answer, fewest, came, taken)
             if self._stages.count == 1.0:
-                rate = balanced_rate(batch, lambda _: most, pace, self.burstiness)
+                rate = balanced_rate(batch, lambda _: longest, pace, self.burstiness)
                 return _came(rate, pause, taken), (rate, fewest, taken, pace)
 
             def at(rate: float) -> tuple[Company, Moments]:
                 company = self._beside(fewest, rate, pause)
-                return company, most if company == fewest else self._stolen(company)
+                return company, longest if company == fewest else self._stolen(company)
 
             rate = balanced_rate(batch, lambda rate: at(rate)[1], pace, self.burstiness)
             company, stolen = at(rate)
-            together = self._waits(company, launches, whole) if launches.part else _NONE
-            taken = self._taken(launches, together, stolen, step)
+            taken = self._taken(self._waits(company, launches, whole) if launches.part else _NONE, stolen, step)
             return _came(rate, pause, taken), (rate, company, taken, self._pace(answer, company, came, taken))
 
-        rate, company, taken, pace = agreed(with_company, batch * pause / (steps * whole))
-        return RankLoad(rate, company, *taken, pace, backlog(rate, taken.stolen, pace, self.burstiness))
+        rate, company, taken, pace = agreed(with_company, most)
+        launches = self._taking(launches, taken, step) if taken.waits else NEVER
+        left = backlog(rate, taken.stolen, pace, self.burstiness)
+        return RankLoad(rate, company, taken.stolen, taken.held, launches, pace, left)
 
     def _pace(self, answer: tuple[float, float], company: Company, came: float, taken: _Taken) -> AnswerPace:
         """The pace of an `answer` (steps, and seconds of each) beside prompts, of which `came` arrive per step."""
         (steps, whole), once, lean = answer, taken.held.own.mean, self._lean / company.beside
         more = lean + (once - lean) * for_one_more(came / self._stages.count) if lean < once else once
-        full = max(self._full, self.prompts.host - whole if taken.launches.part else 0.0)
+        full = max(self._full, self.prompts.host - whole if taken.waits else 0.0)
         return AnswerPace(steps, whole, full, more, self._room, taken.held.mean - taken.stolen.mean)
 
     @cached_property
@@ -146,6 +151,11 @@ class Loads:
         """Steps with prompts that delay a rank, per own such step: in lockstep, those of other ranks count too."""
         return 1.0 if self.lone is None else self.work.ranks / company.together
 
+    def _sharing(self, came: float) -> tuple[Company, Moments]:
+        """The company of prompts of which `came` arrive per round, and the time that one takes from decode."""
+        company = self._company(came)
+        return company, self._stolen(company)
+
     def _stolen(self, company: Company) -> Moments:
         """The time that a prompt, and those of other ranks with it, takes from decode."""
         cost = self.cost(company, 0.0)
@@ -161,13 +171,14 @@ class Loads:
         """The part of prompts that a graph holds alone."""
         return sum(kind.weight for kind in self.prompts.graphed)
 
-    def _launches(self, batch: float, step: _Step) -> Outgrown:
-        """The steps that outgrow a graph. By Little's law, as many prompts come in one as answers end."""
-        host, stages = self.prompts.host, self._stages.count
-        if host <= step.seconds:
-            return NEVER
-        each, came = self._stolen(self._company(step.came)).own.mean, step.came / stages
-        launch = max(host, step.seconds + came * each)
+    def _launches(self, batch: float, step: _Step, each: float) -> Outgrown:
+        """The steps that outgrow a graph. By Little's law, as many prompts come in one as answers end.
+
+        GPUs work on a prompt for `each` seconds.
+        """
+        stages = self._stages.count
+        came = step.came / stages
+        launch = max(self.prompts.host, step.seconds + came * each)
         return outgrown(self._fitting(batch / stages), StepPace(came, step.seconds, launch, each * self._graphed))
 
     def _fitting(self, batch: float) -> GraphRoom:
@@ -175,18 +186,25 @@ class Loads:
         ranks = 1.0 if self.lone is None else self.work.ranks
         return fitting(self.prompts.lengths, self.work.graph_tokens * self.work.prompt_groups, batch, ranks)
 
-    def _taken(self, launches: Outgrown, waits: Moments, stolen: Moments, step: _Step) -> _Taken:
+    def _taken(self, waits: Moments, stolen: Moments, step: _Step) -> _Taken:
         """What prompts take from decode, where all that share a step may wait together for its launch."""
-        if not waits.mean:
-            return _Taken(stolen, stolen, NEVER)
+        whole = waits.mean
+        if not whole:
+            return _Taken(stolen, stolen, 0.0, 0.0)
         least, most = (max(0.0, (each - step.seconds) / step.came - stolen.mean) for each in (step.least, step.most))
-        taken = min(most, max(least, waits.mean))
-        longer = step.came * max(taken, waits.mean / launches.part)
-        beyond, part = longer + launches.sharing * stolen.mean, step.came * taken / longer
+        taken = min(most, max(least, whole))
+        held = stolen.plus(waits if taken == whole else _NONE.towards(waits, taken / whole))
+        return _Taken(stolen, held, whole, taken)
+
+    def _taking(self, launches: Outgrown, taken: _Taken, step: _Step) -> Outgrown:
+        """Launched steps as many and as long as they have to be for what GPUs wait for them."""
+        longer = step.came * max(taken.within, taken.waits / launches.part)
+        beyond, part = longer + launches.sharing * taken.stolen.mean, step.came * taken.within / longer
         alone = 1.0 - self._graphed
         singly = alone if self.lone is None else 0.0
-        launches = launches._replace(part=part, longer=longer, beyond=beyond, alone=alone, singly=singly)
-        return _Taken(stolen, stolen.plus(_NONE.towards(waits, taken / waits.mean)), launches)
+        return Outgrown(
+            part, launches.sharing, launches.joining, launches.joins, launches.lasts, longer, beyond, alone, singly
+        )
 
     def _waits(self, company: Company, launches: Outgrown, step_seconds: float) -> Moments:
         """The time for which GPUs wait for launches, by prompt."""

@@ -10,12 +10,15 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from weft.domain.made_often import made_often
+from weft.perf.balance import agreed
+
 if TYPE_CHECKING:
     from weft.perf.lengths import Lengths
 
 _NEVER, _HARDLY = 1e-12, 1e-4  # chances that are treated as none, and that hardly take any time
 _MOST_PROMPTS = 100  # in a step: more are treated as too many
-_ROUNDS, _CLOSE, _LONGEST = 12, 1e-3, 1.0 - 1e-6
+_LONGEST = 1.0 - 1e-6
 
 
 class Outgrown(NamedTuple):
@@ -81,6 +84,7 @@ class LaunchWait(NamedTuple):
 NEVER = Outgrown(0.0, 1.0, 0.0, (0.0, 0.0), 0.0)
 
 
+@made_often
 @dataclass(frozen=True, slots=True)
 class GraphRoom:
     """Chances that no, one, two, ... prompts fit a graph, in a step that decodes; more never do. On each of `ranks`."""
@@ -138,7 +142,7 @@ def outgrown(fits: GraphRoom, pace: StepPace) -> Outgrown:
     high = _following(fits, pace, 0.0)
     if high < _NEVER:
         return NEVER
-    part = _balanced(fits, pace, high) if high > _HARDLY else high
+    part = agreed(lambda part: (_following(fits, pace, part), part), high) if high > _HARDLY else high
     short, long = _coming(pace, part)
     joins = fits.joins(short), fits.joins(long)
     joining = ((1.0 - part) * short * joins[0] + part * long * joins[1]) / pace.came
@@ -154,24 +158,10 @@ def _coming(pace: StepPace, part: float) -> tuple[float, float]:
 
 
 def _following(fits: GraphRoom, pace: StepPace, part: float) -> float:
-    """The part of steps that are launched, if as many prompts come in steps as where `part` of them are."""
-    begins, goes_on = (fits.outgrows(came) for came in _coming(pace, part))
-    return begins / max(_NEVER, begins + 1.0 - goes_on)
+    """The part of steps that are launched, if as many prompts come in steps as where `part` of them are.
 
-
-def _balanced(fits: GraphRoom, pace: StepPace, high: float) -> float:
-    """The part that agrees with what follows from it, up to `high`: the more are launched, the fewer come in each.
-
-    By false position; an end that stays twice counts half (Illinois).
+    The more are launched, the fewer come in each.
     """
-    low, under, over, part = 0.0, high, _following(fits, pace, high) - high, high
-    for _ in range(_ROUNDS):
-        part = low + (high - low) * min(0.95, max(0.05, under / (under - over)))
-        found = _following(fits, pace, part) - part
-        if abs(found) < _CLOSE * part:
-            break
-        if found > 0.0:
-            low, under, over = part, found, over / 2.0
-        else:
-            high, over, under = part, found, under / 2.0
-    return part
+    short, long = _coming(pace, part)
+    begins = fits.outgrows(short)
+    return begins / max(_NEVER, begins + 1.0 - fits.outgrows(long))

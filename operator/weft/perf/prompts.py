@@ -95,12 +95,13 @@ class Prompts:
         All `sharing` prompts of a step, which also decodes for `decode_seconds`, wait together. Of prompts that a graph
         holds alone, the fraction `joining` is in such a step. The more share one, the less its length varies.
         """
-        taken, mean, parts = list[tuple[float, float, float]](), 0.0, 0.0
+        taken, mean, parts, most = list[tuple[float, float, float]](), 0.0, 0.0, self.host - decode_seconds
         for kinds, part in ((self.launched, 1.0), (self.graphed, joining)) if joining else ((self.launched, 1.0),):
-            for kind in kinds:
-                steps, weight = kind.steps / sharing, part * kind.weight
-                cost = kind.shared + (steps - kind.full_steps) * kind.beyond if steps > kind.full_steps else kind.shared
-                lack = steps * (self.host - decode_seconds) - cost
+            for weight, _, cost, _, count, full, beyond, _ in kinds:
+                steps, weight = count / sharing, part * weight
+                if steps > full:
+                    cost += (steps - full) * beyond
+                lack = steps * most - cost
                 taken.append((weight, cost, lack))
                 mean, parts = mean + weight * lack, parts + weight
         mean, alike = mean / parts if parts else 0.0, 1.0 / math.sqrt(max(1.0, sharing))
@@ -186,7 +187,7 @@ def _apart(kinds: list[_Prompt], full_steps: list[float]) -> Iterator[_Prompt]:
         part = (full - low.full_steps) / (high.full_steps - low.full_steps) if high.full_steps > low.full_steps else 0.0
         shared, beyond = low.shared + part * (high.shared - low.shared), low.beyond + part * (high.beyond - low.beyond)
         weight = 1.0 / len(full_steps)
-        yield low._replace(weight=weight, shared=shared, steps=math.ceil(full), full_steps=full, beyond=beyond)
+        yield _Prompt(weight, low.alone, shared, low.launch, math.ceil(full), full, beyond, low.waits)
 
 
 def _long(
