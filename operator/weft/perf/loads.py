@@ -191,10 +191,11 @@ class Loads:
         whole = waits.mean
         if not whole:
             return _Taken(stolen, stolen, 0.0, 0.0)
+        if step.most == math.inf:
+            return _Taken(stolen, stolen.plus(waits), whole, whole)
         least, most = (max(0.0, (each - step.seconds) / step.came - stolen.mean) for each in (step.least, step.most))
         taken = min(most, max(least, whole))
-        held = stolen.plus(waits if taken == whole else _NONE.towards(waits, taken / whole))
-        return _Taken(stolen, held, whole, taken)
+        return _Taken(stolen, stolen.plus(_NONE.towards(waits, taken / whole)), whole, taken)
 
     def _taking(self, launches: Outgrown, taken: _Taken, step: _Step) -> Outgrown:
         """Launched steps as many and as long as they have to be for what GPUs wait for them."""

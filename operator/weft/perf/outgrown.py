@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _NEVER, _HARDLY = 1e-12, 1e-4  # chances that are treated as none, and that hardly take any time
 _MOST_PROMPTS = 100  # in a step: more are treated as too many
+_TOO_MANY = 600.0  # prompts that come in a step: hundreds more than ever fit
 _LONGEST = 1.0 - 1e-6
 
 
@@ -87,9 +88,13 @@ NEVER = Outgrown(0.0, 1.0, 0.0, (0.0, 0.0), 0.0)
 @made_often
 @dataclass(frozen=True, slots=True)
 class GraphRoom:
-    """Chances that no, one, two, ... prompts fit a graph, in a step that decodes; more never do. On each of `ranks`."""
+    """Chances that no, one, two, ... prompts fit a graph, in a step that decodes; more never do. On each of `ranks`.
+
+    `terms` are those chances over the factorials of the numbers, of the most prompts first.
+    """
 
     chances: tuple[float, ...]
+    terms: tuple[float, ...]
     ranks: float
 
     def outgrows(self, came: float) -> float:
@@ -97,19 +102,24 @@ class GraphRoom:
 
         Ranks in lockstep are launched together.
         """
-        term, fits = math.exp(-came), 0.0
-        for number, chance in enumerate(self.chances):
-            fits += term * chance
-            term *= came / (number + 1)
+        if came > _TOO_MANY:
+            return 1.0
+        fits = 0.0
+        for term in self.terms:
+            fits = fits * came + term
+        fits *= math.exp(-came)
         return 1.0 - (fits if self.ranks == 1.0 else math.pow(fits, self.ranks))
 
     def joins(self, came: float) -> float:
-        """The part of prompts that are in a step which is too large."""
-        term, fits = math.exp(-came), 0.0
-        for number, chance in enumerate(self.chances[1:]):
-            fits += term * chance
-            term *= came / (number + 1)
-        return 1.0 - (fits if self.ranks == 1.0 else fits * math.pow(1.0 - self.outgrows(came), 1.0 - 1.0 / self.ranks))
+        """The part of prompts that are in a step which is too large: one has as many others as come at random."""
+        if came > _TOO_MANY:
+            return 1.0
+        fits = slope = 0.0
+        for term in self.terms:
+            slope = slope * came + fits
+            fits = fits * came + term
+        once = math.exp(-came)
+        return 1.0 - once * (slope if self.ranks == 1.0 else slope * math.pow(once * fits, self.ranks - 1.0))
 
 
 class StepPace(NamedTuple):
@@ -134,7 +144,11 @@ def fitting(prompts: tuple[Lengths, float], room: float, batch: float, ranks: fl
         narrow = max(_NEVER, math.log1p((number * spread + batch) / (number * mean) ** 2))
         beyond = (math.log(number * mean / left) - narrow / 2.0) / math.sqrt(2.0 * narrow)
         chances.append(0.5 * math.erfc(beyond) * (1.0 - rare) ** number)
-    return GraphRoom(tuple(chances), ranks)
+    terms, every = [1.0], 1.0
+    for number in range(1, len(chances)):
+        every *= number
+        terms.append(chances[number] / every)
+    return GraphRoom(tuple(chances), tuple(reversed(terms)), ranks)
 
 
 def outgrown(fits: GraphRoom, pace: StepPace) -> Outgrown:
