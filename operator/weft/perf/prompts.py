@@ -97,17 +97,16 @@ class Prompts:
         """
         taken, mean, parts, most = list[tuple[float, float, float]](), 0.0, 0.0, self.host - decode_seconds
         for kinds, part in ((self.launched, 1.0), (self.graphed, joining)) if joining else ((self.launched, 1.0),):
-            for weight, _, cost, _, count, full, beyond, _ in kinds:
-                steps, weight = count / sharing, part * weight
-                if steps > full:
-                    cost += (steps - full) * beyond
+            for likely, _, shared, _, count, full, beyond, _ in kinds:
+                steps, weight = count / sharing, part * likely
+                cost = shared + (steps - full) * beyond if steps > full else shared
                 lack = steps * most - cost
                 taken.append((weight, cost, lack))
                 mean, parts = mean + weight * lack, parts + weight
-        mean, alike = mean / parts if parts else 0.0, 1.0 / math.sqrt(max(1.0, sharing))
+        mean, apart = mean / parts if parts else 0.0, 1.0 / math.sqrt(max(1.0, sharing))
         first = second = third = 0.0
         for weight, cost, lack in taken:
-            if (waits := mean + alike * (lack - mean)) > 0.0:
+            if (waits := mean + apart * (lack - mean)) > 0.0:
                 bare, held = cost / beside, (cost + waits) / beside
                 first += weight * (held - bare)
                 second += weight * (held**2 - bare**2)
