@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from weft.domain.made_often import made_often
-from weft.perf.balance import agreed
 
 if TYPE_CHECKING:
     from weft.perf.lengths import Lengths
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 _NEVER, _HARDLY = 1e-12, 1e-4  # chances that are treated as none, and that hardly take any time
 _MOST_PROMPTS = 100  # in a step: more are treated as too many
 _TOO_MANY = 600.0  # prompts that come in a step: hundreds more than ever fit
-_LONGEST = 1.0 - 1e-6
+_ROUNDS, _CLOSE, _LONGEST = 40, 3e-4, 1.0 - 1e-6
 
 
 class Outgrown(NamedTuple):
@@ -156,7 +155,7 @@ def outgrown(fits: GraphRoom, pace: StepPace) -> Outgrown:
     high = _following(fits, pace, 0.0)
     if high < _NEVER:
         return NEVER
-    part = agreed(lambda part: (_following(fits, pace, part), part), high) if high > _HARDLY else high
+    part = _balanced(fits, pace, high) if high > _HARDLY else high
     short, long = _coming(pace, part)
     joins = fits.joins(short), fits.joins(long)
     joining = ((1.0 - part) * short * joins[0] + part * long * joins[1]) / pace.came
@@ -179,3 +178,21 @@ def _following(fits: GraphRoom, pace: StepPace, part: float) -> float:
     short, long = _coming(pace, part)
     begins = fits.outgrows(short)
     return begins / max(_NEVER, begins + 1.0 - fits.outgrows(long))
+
+
+def _balanced(fits: GraphRoom, pace: StepPace, high: float) -> float:
+    """The part that agrees with what follows from it, up to `high`.
+
+    By false position; an end that stays twice in a row counts half (Illinois).
+    """
+    low, under, over, part, side = 0.0, high, _following(fits, pace, high) - high, high, 0
+    for _ in range(_ROUNDS):
+        part = low + (high - low) * min(1.0 - _CLOSE, max(_CLOSE, under / (under - over)))
+        found = _following(fits, pace, part) - part
+        if abs(found) < _CLOSE * part:
+            break
+        if found > 0.0:
+            low, under, over, side = part, found, over / 2.0 if side > 0 else over, 1
+        else:
+            high, over, under, side = part, found, under / 2.0 if side < 0 else under, -1
+    return part
