@@ -7,7 +7,7 @@ import random
 from collections import Counter
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from weft.perf.latency import PERCENTILES
@@ -64,7 +64,8 @@ def test_launched_steps_are_as_many_as_in_a_simulation(tokens: float, long: floa
 PACES = st.builds(StepPace, st.floats(0.01, 50), st.floats(0.002, 0.06), st.just(0.064), st.just(0.001))
 
 
-@given(st.builds(lambda mean, wide: lengths(mean, wide * mean), st.floats(5, 2000), st.floats(1, 3)), PACES)
+@example(inputs=lengths(14.0, 14.0), pace=StepPace(17.0, 0.002, 0.064, 0.001))  # full within a few prompts
+@given(inputs=st.builds(lambda mean, wide: lengths(mean, wide * mean), st.floats(5, 2000), st.floats(1, 3)), pace=PACES)
 @pytest.mark.parametrize("batch", [1.0, 60.0, 300.0, 600.0])
 @pytest.mark.parametrize("ranks", [1.0, 8.0])
 def test_parts_are_parts_and_more_prompts_or_sequences_launch_no_fewer_steps(
