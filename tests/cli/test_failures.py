@@ -97,7 +97,7 @@ def test_wrong_input_ends_with_2_and_one_sentence(tmp_path: Path, content: bytes
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("plan",), "give --file with resources, or --model with what is asked of it"),
+        (("plan",), "give either --file with resources, or --model with --rate"),
         (("plan", "-f", "missing.yaml"), "cannot read missing.yaml: No such file or directory"),
         (("plan", "-f", "/"), "cannot read /: Is a directory; name the files in it"),
         (("plan", "-f", "/dev/zero"), "larger than 256 MiB"),

@@ -159,7 +159,7 @@ def test_an_argument_that_the_release_lacks_is_told_and_no_reason_to_refuse() ->
     assert "--numa-bnd, perhaps --numa-bind" in ending.out
 
 
-@pytest.mark.parametrize(("replicas", "told"), [(2, "they serve 2.94 of 4 requests/s"), (3, "")])
+@pytest.mark.parametrize(("replicas", "told"), [(2, "they serve 3.03 of 4 requests/s"), (3, "")])
 def test_a_count_of_others_that_is_too_small_for_the_declared_rate_is_told(replicas: int, told: str) -> None:
     """The plan is about the declared rate, and Weft does not change their count."""
     body = yaml.safe_load((ROOT / "examples" / "llama-70b.yaml").read_text())

@@ -64,7 +64,7 @@ def test_a_question_on_the_command_line_is_answered_like_a_file(tmp_path: Path) 
         (("--tpot", "p95=soon"), "spec.slo.tpot.p95"),
         (("--rate", "-1"), "spec.workload.requestsPerSecond"),
         (("--rate", "0"), "spec.workload.requestsPerSecond"),
-        (("-f", "x.yaml"), "give --file with resources, or --model"),
+        (("-f", "x.yaml"), "give either --file with resources, or --model"),
         (("--gpu-hour-price", "-1"), "--gpu-hour-price"),
     ],
 )
