@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Self
 from prometheus_client.parser import text_string_to_metric_families
 
 from e2e.cluster import build
+from e2e.cluster.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -152,11 +152,3 @@ class OperatorProcess:
     def _samples(families: Iterable[Metric], name: str, labels: Mapping[str, str]) -> list[float]:
         samples = (sample for family in families for sample in family.samples)
         return [each.value for each in samples if each.name == name and labels.items() <= each.labels.items()]
-
-
-def free_port() -> int:
-    """A port of loopback that nothing listens on at this moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        number: int = probe.getsockname()[1]
-        return number

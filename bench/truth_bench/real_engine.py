@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import urllib.error
 import urllib.request
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING
 from bench.truth_bench.series import Replica
 from e2e.cluster.engine_environment import ensure
 from e2e.cluster.node_engines import container_environment
+from e2e.cluster.ports import free_port
 from e2e.cluster.processes import Supervisor
 from e2e.kv_cache import blocks_of
 
@@ -40,7 +40,7 @@ class RealEngine:
 @contextmanager
 def real_engine() -> Iterator[RealEngine]:
     """Started, asked until it is healthy, and ended with the block; the first time its environment is built."""
-    environment, url = ensure(), f"http://127.0.0.1:{_free_port()}"
+    environment, url = ensure(), f"http://127.0.0.1:{free_port()}"
     with TemporaryDirectory(prefix="weft-engine-") as folder:
         processes = Supervisor(Path(folder), container_environment(environment) | {"VLLM_NO_USAGE_STATS": "1"})
         try:
@@ -53,12 +53,6 @@ def real_engine() -> Iterator[RealEngine]:
             yield RealEngine(url, environment.versions["vllm"], Replica(room, SEATS, STEP_TOKENS))
         finally:
             processes.stop_all()
-
-
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 def _got(url: str) -> str | None:

@@ -6,13 +6,14 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from e2e.cluster.ports import LOOPBACK
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
     from e2e.cluster.certificates import Certificate
 
-LOOPBACK = "127.0.0.1"
 ISSUER = "https://kubernetes.default.svc.cluster.local"
 
 
@@ -50,7 +51,7 @@ class ControlPlaneOptions:
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """Ports on this machine that were free a moment ago."""
+    """Ports on this machine, each of its own."""
 
     etcd: int
     etcd_peer: int

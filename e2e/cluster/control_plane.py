@@ -12,11 +12,11 @@ from __future__ import annotations
 import contextlib
 import ipaddress
 import shutil
-import socket
 import ssl
 import tempfile
 import urllib.error
 import urllib.request
+from dataclasses import fields
 from os import getpid
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -26,6 +26,7 @@ from kubernetes import client, config
 from e2e.cluster import build, components, kubeconfig
 from e2e.cluster.certificates import Authority, Certificate, Subject, create_signing_key
 from e2e.cluster.components import ControlPlaneOptions, Credentials, Layout, Ports
+from e2e.cluster.ports import LOOPBACK, free_port
 from e2e.cluster.processes import Process, ProcessFailedError, ProcessIdentity, Supervisor
 from e2e.cluster.waiting import eventually
 
@@ -37,7 +38,6 @@ __all__ = ["ControlPlane", "ControlPlaneOptions"]
 
 START_TIMEOUT_SECONDS = 60.0  # usually 4; a busy machine takes longer
 TOKEN_SECONDS = 24 * 3600
-ATTEMPTS = 3  # a port that was free can be taken before its process binds it
 _TEMPORARY_PREFIX = "weft-cluster-"
 _OWNER = "owner"
 
@@ -69,20 +69,16 @@ class ControlPlane:
         """
         options = options or ControlPlaneOptions()
         binaries = build.ensure(options.binaries)
-        for attempt in range(ATTEMPTS):
-            folder = _temporary_directory() if directory is None else directory.absolute()
-            folder.mkdir(parents=True, exist_ok=True)
-            try:
-                layout = Layout(folder, _free_ports(), _credentials(folder, options), binaries, options)
-                return cls(layout, temporary=directory is None).bring_up()
-            except ProcessFailedError as failure:
-                if attempt == ATTEMPTS - 1 or "address already in use" not in str(failure):
-                    raise
-            except BaseException:  # Ctrl-C while certificates are made
-                if directory is None:
-                    shutil.rmtree(folder, ignore_errors=True)
-                raise
-        raise AssertionError("the last attempt returns or raises")
+        folder = _temporary_directory() if directory is None else directory.absolute()
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            ports = Ports(*(free_port() for _ in fields(Ports)))
+            layout = Layout(folder, ports, _credentials(folder, options), binaries, options)
+        except BaseException:  # Ctrl-C while certificates are made
+            if directory is None:
+                shutil.rmtree(folder, ignore_errors=True)
+            raise
+        return cls(layout, temporary=directory is None).bring_up()
 
     def bring_up(self) -> Self:
         """Start the processes; on failure stop what did start."""
@@ -113,7 +109,7 @@ class ControlPlane:
         self._wait(api_server, f"{self.server}/readyz")
         clients = self._start_clients()
         for process, port in clients:
-            self._wait(process, f"https://{components.LOOPBACK}:{port}/healthz")
+            self._wait(process, f"https://{LOOPBACK}:{port}/healthz")
         if self.options.controller_manager:
             eventually(self._serves_service_accounts, "the default service account", timeout_seconds=30)
 
@@ -234,17 +230,9 @@ def _kept_key(path: Path) -> Path:
 def _serving_hosts(options: ControlPlaneOptions) -> tuple[str, ...]:
     names = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
     service_address = str(next(ipaddress.ip_network(options.service_cidr).hosts()))
-    addresses = dict.fromkeys((components.LOOPBACK, service_address, options.reachable_address))
+    addresses = dict.fromkeys((LOOPBACK, service_address, options.reachable_address))
     cluster_name = "kubernetes.default.svc.cluster.local"
     return (*(f"DNS:{name}" for name in (*names, cluster_name)), *(f"IP:{address}" for address in addresses))
-
-
-def _free_ports() -> Ports:
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(5)]
-        for each in sockets:
-            each.bind((components.LOOPBACK, 0))
-        return Ports(*(each.getsockname()[1] for each in sockets))
 
 
 def _temporary_directory() -> Path:

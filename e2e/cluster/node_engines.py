@@ -31,7 +31,7 @@ TEST_GPU_LABELS: Mapping[str, str] = {
 ONLY_HERE = "registry.invalid/vllm/engine:1"  # an engine that no registry has, for nodes that lack it
 SIDECAR = "docker.io/vllm/pd-sidecar:e2e"
 POLICY = "engine-folders"
-_COLLECTION = Path(__file__).with_name("rare_collection.py")
+_CUSTOMIZATION = Path(__file__).with_name("sitecustomize_of_engines.py")
 _MATCH = "c.image.contains('vllm/')"
 
 
@@ -73,7 +73,7 @@ def engine_variables(environment: EngineEnvironment, folder: Path) -> dict[str, 
     the sake of threads that are tied to cores. Ranks of several pods have their processes all the same.
     """
     patience = patient_poll(folder)
-    shutil.copy(_COLLECTION, folder / "sitecustomize.py")
+    shutil.copy(_CUSTOMIZATION, folder / "sitecustomize.py")
     return {
         **container_environment(environment),
         "LD_PRELOAD": str(patience),

@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
-import socket
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
@@ -19,7 +18,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import yaml
 
-from e2e.cluster.processes import ProcessFailedError, Supervisor
+from e2e.cluster.ports import free_port
+from e2e.cluster.processes import Supervisor
 from e2e.cluster.prometheus_targets import TargetFile
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 SCRAPE_SECONDS = 2
 START_TIMEOUT_SECONDS = 30.0
-ATTEMPTS = 3  # a port that was free can be taken before it is bound
 
 
 class PrometheusMissingError(RuntimeError):
@@ -53,16 +52,6 @@ class PrometheusServer:
         Raises PrometheusMissingError, and ProcessFailedError with the end of its log when it does not come up.
         """
         require_prometheus()
-        for attempt in range(ATTEMPTS):
-            try:
-                return cls._attempt(cluster, namespace)
-            except ProcessFailedError as failure:
-                if attempt == ATTEMPTS - 1 or "address already in use" not in str(failure):
-                    raise
-        raise AssertionError("the last attempt returns or raises")
-
-    @classmethod
-    def _attempt(cls, cluster: ControlPlane, namespace: str | None) -> PrometheusServer:
         address = f"127.0.0.1:{free_port()}"
         directory = cluster.directory / f"prometheus-{address.rpartition(':')[2]}"
         directory.mkdir(parents=True)
@@ -137,10 +126,3 @@ def is_ready(url: str) -> bool:
     ):
         return bool(answer.status == 200)
     return False
-
-
-def free_port() -> int:
-    """Return a port of the loopback address that nobody listens on just now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

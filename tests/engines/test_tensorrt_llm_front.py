@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from e2e.cluster.ports import free_port
 from tests.engines.front_world import Engine, PodsOfACluster, pod
 from tests.eventually import eventually
 from weft.catalog import front_program
@@ -150,10 +151,7 @@ class World:
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
-    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(5)]
-    ports = [each.getsockname()[1] for each in held]
-    for each in held:
-        each.close()
+    ports = [free_port() for _ in range(5)]
     text = front_program()
     for fixed, free in (
         ("FRONT_PORT, STATUS_PORT = 8000, 29000", f"FRONT_PORT, STATUS_PORT = {ports[0]}, {ports[1]}"),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from e2e.cluster.ports import free_port
 from tests.eventually import eventually
 from tests.render.pools import spec
 from tests.render.tensorrt_llm_shapes import planned
@@ -115,8 +116,7 @@ def image(tmp_path: Path) -> Iterator[Image]:
         (tmp_path / name).write_text(text)
         (tmp_path / name).chmod(0o755)
     (tmp_path / "python3").symlink_to(sys.executable)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     text = mpi_program().replace("FIRST_PORT = 7400", f"FIRST_PORT = {port - 1}")
     (tmp_path / "world.py").write_text(text)
     found = Image(tmp_path, port)

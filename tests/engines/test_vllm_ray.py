@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 from dataclasses import replace
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from e2e.cluster.ports import free_port
 from tests.render.pools import RELEASE, RELEASES, plan, shape, spec
 from weft.domain.errors import Invalid
 from weft.domain.reasons import Reason
@@ -78,11 +78,6 @@ def called(folder: Path) -> list[str]:
     return [line.replace(f"{folder}/", "") for line in (folder / "called").read_text().splitlines()]
 
 
-def free_port() -> str:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return str(found.getsockname()[1])
-
-
 def test_the_head_runs_before_the_server_which_gets_its_arguments_as_they_are(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", HEAD, "server", "a b", "$(c)"], env=programs(tmp_path), check=True)
     head, server = called(tmp_path)
@@ -92,7 +87,7 @@ def test_the_head_runs_before_the_server_which_gets_its_arguments_as_they_are(tm
 
 def test_a_worker_waits_for_its_head_and_then_joins_it(tmp_path: Path) -> None:
     """Nobody listens at first: it must neither join nor end."""
-    port = free_port()
+    port = str(free_port())
     worker = [sys.executable, "-c", WORKER.replace("6379", port), "127.0.0.1", "60"]
     with subprocess.Popen([sys.executable, "-c", LISTENS, port]):
         subprocess.run(worker, env=programs(tmp_path), check=True)
@@ -101,7 +96,7 @@ def test_a_worker_waits_for_its_head_and_then_joins_it(tmp_path: Path) -> None:
 
 
 def test_a_worker_whose_head_never_comes_ends(tmp_path: Path) -> None:
-    worker = [sys.executable, "-c", WORKER.replace("6379", free_port()), "127.0.0.1", "0"]
+    worker = [sys.executable, "-c", WORKER.replace("6379", str(free_port())), "127.0.0.1", "0"]
     ended = subprocess.run(worker, env=programs(tmp_path), capture_output=True, check=False)
     assert ended.returncode != 0
     assert b"refused" in ended.stderr

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from e2e.cluster.ports import free_port
 from e2e.cluster.processes import Supervisor
-from e2e.cluster.prometheus import START_TIMEOUT_SECONDS, command, free_port, is_ready, require_prometheus
+from e2e.cluster.prometheus import START_TIMEOUT_SECONDS, command, is_ready, require_prometheus
 from tests.control.test_traffic_gauges import SEEN
 from tests.decide.test_splits import half, split_world
 from tests.decide.world import external, pool, pool_spec

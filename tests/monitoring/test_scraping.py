@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from e2e.cluster.ports import free_port
 from e2e.cluster.processes import Supervisor
-from e2e.cluster.prometheus import START_TIMEOUT_SECONDS, command, free_port, is_ready, require_prometheus
+from e2e.cluster.prometheus import START_TIMEOUT_SECONDS, command, is_ready, require_prometheus
 from tests.charts.conftest import find_tools
 from tests.monitoring.discovery import META, discovered, fronts, others, pod_label, read_by_weft, replicas
 from tests.monitoring.operating import scrape_jobs

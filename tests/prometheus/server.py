@@ -12,8 +12,9 @@ import aiohttp
 import yaml
 from aiohttp import web
 
+from e2e.cluster.ports import free_port
 from e2e.cluster.processes import Supervisor
-from e2e.cluster.prometheus import START_TIMEOUT_SECONDS, command, free_port, is_ready, require_prometheus, scraping
+from e2e.cluster.prometheus import START_TIMEOUT_SECONDS, command, is_ready, require_prometheus, scraping
 from tests.listening import listening
 
 if TYPE_CHECKING:

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from e2e.cluster.ports import free_port
 from e2e.cluster.presets import h200_boards, nvl72_rack
 from e2e.cluster.simulated_pods import AfterCrash, Crash, crash_container
 from e2e.cluster.waiting import eventually
-from e2e.operator_process import OF_THIS_TREE, OperatorProcess, free_port
+from e2e.operator_process import OF_THIS_TREE, OperatorProcess
 from tests.installed import PLACE_LABEL
 from tests.scenarios.audit import writes
 from tests.scenarios.history import (
