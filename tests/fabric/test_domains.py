@@ -226,3 +226,12 @@ def test_a_rack_with_cliques_of_two_fabrics_is_told_of() -> None:
     assert () == fabric_of(tray("a", "uuid.1", labels), tray("b", "uuid.2", labels)).notes  # partitions of one fabric
     racks = [tray(f"{clique}-{index}", f"{clique}.1", labels) for clique in "ab" for index in range(18)]
     assert () == fabric_of(*racks).notes  # topograph's name of a capacity block, which has several racks
+
+
+@pytest.mark.parametrize("value", ["no-imds-data", "unknown", "None", "N-A"])
+@pytest.mark.parametrize("label", ["oci.oraclecloud.com/host.gpu_memory_fabric_id", TOPOGRAPH])
+def test_trays_of_which_nobody_knows_the_rack_are_no_rack(label: str, value: str) -> None:
+    """Oracle's node labeller writes `no-imds-data` until the metadata service answers, whatever rack a tray is in."""
+    fabric = fabric_of(*(tray(name, None, {label: value}) for name in "ab"), tray("c", None, {label: "rack-1"}))
+    assert domains(fabric) == {"a": ["a"], "b": ["b"], "rack-1": ["c"]}
+    assert [Reason.NvlinkDomainUnknown] == [note.reason for note in fabric.notes]

@@ -50,6 +50,13 @@ def test_each_network_is_read_outermost_first(labels: dict[str, str], expected: 
     assert expected == tiers(labels)
 
 
+def test_a_level_that_nobody_knows_brings_no_nodes_together() -> None:
+    """Nor does it hide another network, of which something is known."""
+    unknown = {f"oci.oraclecloud.com/rdma.{part}_id": "no-imds-data" for part in ("hpc_island", "network_block")}
+    assert ("",) == tiers({ZONE: "unknown", **unknown})
+    assert ("", "r") == tiers({**unknown, "oci.oraclecloud.com/host.rack_id": "r"})
+
+
 def test_what_topograph_measured_beats_what_a_cloud_tells() -> None:
     assert ("z", "leaf") == tiers({ZONE: "z", f"{TIER}0": "leaf", f"{AWS}1": "top"})
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from weft.domain.reasons import Explanation, Reason
 from weft.fabric.devices import read_devices
 from weft.fabric.faults import Evidence, State, state_of
-from weft.fabric.membership import membership, zone_of
+from weft.fabric.membership import known_labels, membership, zone_of
 from weft.fabric.network import nics_of
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ _SYSTEM, _LINUX = "kubernetes.io/os", "linux"  # the kubelet writes this label; 
 class AcceleratorNode:
     """What was read of one accelerator node. `states` are those without and with a ready pod on its devices.
 
+    `labels` leaves out the ones whose writer does not know their value.
     `taints` leaves out the ones which say that the node goes away: those are in `states`, and are no trait of the node.
     """
 
@@ -66,7 +67,7 @@ class AcceleratorNode:
 @functools.lru_cache(maxsize=REMEMBERED)
 def member_of(node: NodeRecord, reported: Reported, catalog: Catalog) -> AcceleratorNode | Explanation | None:
     """Read one node: None for a node without accelerators, an Explanation where they cannot be used."""
-    labels = dict(node.labels)
+    labels = known_labels(node.labels)
     devices = read_devices(node, labels, catalog, reported)
     if devices is None or isinstance(devices, Explanation):
         return devices

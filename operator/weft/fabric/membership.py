@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from weft.domain.hardware import Accelerator
 
@@ -25,8 +25,16 @@ RACK_LABELS = (
 )
 ZONE_LABELS = ("topology.kubernetes.io/zone", "topology.k8s.aws/zone-id", "failure-domain.beta.kubernetes.io/zone")
 NODE = "node"
+# What tools write where they do not know a value (the first is that of Oracle's node labeller, `oci-hpc-oke`). Nodes
+# that have it in common share nothing.
+PLACEHOLDERS = frozenset({"no-imds-data", "unknown", "none", "null", "undefined", "n-a"})
 
 Membership = tuple[str, str]  # (label that says so or NODE, its value)
+
+
+def known_labels(labels: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Return labels by name, without those whose value only says that whoever writes them does not know it."""
+    return {name: value for name, value in labels if value.casefold() not in PLACEHOLDERS}
 
 
 def membership(
