@@ -57,6 +57,8 @@ def test_two_cliques_of_one_rack_stay_apart() -> None:
         "cloud.google.com/gce-topology-subblock",
         "topology.k8s.aws/ultraserver-id",
         "oci.oraclecloud.com/host.gpu_memory_fabric_id",
+        "topology.nebius.com/nvl-instance-group-id",
+        "topology.nebius.com/tier-0",
     ],
 )
 def test_each_rack_label_joins_trays_and_never_boards(label: str) -> None:

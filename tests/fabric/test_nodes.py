@@ -119,6 +119,8 @@ def test_gke_tells_of_parts_by_labels_of_its_own(labels: dict[str, str], devices
         {"nvidia.com/gpu.count": "0", "karpenter.k8s.aws/instance-gpu-count": "8"},
         {"eks.amazonaws.com/instance-gpu-count": "8"},
         {"karpenter.azure.com/sku-gpu-count": "8"},
+        {"cloud.google.com/gke-accelerator-count": "8"},
+        {"aliyun.accelerator/nvidia_count": "8"},
         {},
     ],
     ids=lambda labels: next(reversed(labels), "nobody"),

@@ -63,6 +63,11 @@ def joined(*members: tuple[str, str], name: str = "chat") -> Reports:
         ("g7e.12xlarge", 2, "RTX-PRO-6000"),
         ("a4x-maxgpu-4g-metal", 4, "GB300"),
         ("b200-8x", 8, "B200"),
+        ("gpu-h100-sxm", 8, "H100"),
+        ("gpu-b200-sxm-a", 8, "B200"),
+        ("gpu-gb300", 4, "GB300"),
+        ("gpu-l40s-d", 4, "L40S"),
+        ("h100-80gb-sxm-ib.8x", 8, "H100"),
     ],
 )
 def test_the_clouds_machine_tells_what_nobody_labels(machine: str, gpus: int, accelerator: str) -> None:
@@ -92,6 +97,21 @@ def test_the_driver_tells_what_neither_labels_nor_the_machine_do() -> None:
     found = fabric_of(node("n", {}, 8), reports=slices("n", 8, "NVIDIA H100 80GB HBM3"))
     assert [("H100", 8, None)] == [(each.accelerator, each.total, each.unusable) for each in found.nodes().values()]
     assert () == found.notes
+
+
+@pytest.mark.parametrize(
+    ("label", "product", "accelerator", "resource"),
+    [
+        ("aliyun.accelerator/nvidia_name", "NVIDIA-H20", "H20", NVIDIA),
+        ("doks.digitalocean.com/gpu-model", "h100", "H100", NVIDIA),
+        ("doks.digitalocean.com/gpu-model", "mi300x", "MI300X", AMD),
+    ],
+)
+def test_clouds_without_device_discovery_name_the_product(
+    label: str, product: str, accelerator: str, resource: str
+) -> None:
+    found = fabric_of(node("n", {label: product}, 8, resource))
+    assert ([accelerator], []) == ([domain.accelerator for domain in found.domains], told(found))
 
 
 def test_a_machine_makes_no_domain_of_a_node_that_offers_no_gpu() -> None:

@@ -13,6 +13,7 @@ ZONE = "topology.kubernetes.io/zone"
 TIER = "fabric.topograph.run/tier-"
 AWS = "topology.k8s.aws/network-node-layer-"
 GKE = "cloud.google.com/gce-topology-"
+NEBIUS = "topology.nebius.com/"
 CW = "backend.coreweave.cloud/"
 
 
@@ -43,8 +44,26 @@ def tiers(labels: dict[str, str], *topologies: tuple[str, ...]) -> tuple[str, ..
             ("", "f", "s", "l", "r"),
         ),
         ({"ib.coreweave.cloud/fabric": "f", "ib.coreweave.cloud/leafgroup": "l"}, ("", "f", "l")),
+        (
+            {f"{NEBIUS}gpu-cluster-id": "c", f"{NEBIUS}tier-1": "leaf", f"{NEBIUS}tier-2": "spine"},
+            ("", "c", "spine", "leaf"),
+        ),
+        ({"crusoe.ai/pod.id": "p", "crusoe.ai/ib.partition.id": "ib", ZONE: "z"}, ("z", "ib", "p")),
     ],
-    ids=["none", "zone", "topograph", "topograph 0.5", "aws", "gke", "oci", "oci rdma", "coreweave", "coreweave ib"],
+    ids=[
+        "none",
+        "zone",
+        "topograph",
+        "topograph 0.5",
+        "aws",
+        "gke",
+        "oci",
+        "oci rdma",
+        "coreweave",
+        "coreweave ib",
+        "nebius",
+        "crusoe",
+    ],
 )
 def test_each_network_is_read_outermost_first(labels: dict[str, str], expected: tuple[str, ...]) -> None:
     assert expected == tiers(labels)

@@ -36,6 +36,8 @@ PRODUCT_LABELS = (
     "amd.com/gpu.product-name",
     "beta.amd.com/gpu.product-name",
     "cloud.google.com/gke-accelerator",
+    "aliyun.accelerator/nvidia_name",
+    "doks.digitalocean.com/gpu-model",
 )
 # The label that device discovery writes, by the resource's vendor prefix; other vendors have only our own label.
 DISCOVERED_AS = {"nvidia.com": "nvidia.com/gpu.product", "amd.com": "amd.com/gpu.product-name"}

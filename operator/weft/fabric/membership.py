@@ -22,6 +22,8 @@ RACK_LABELS = (
     "cloud.google.com/gce-topology-subblock",
     "topology.k8s.aws/ultraserver-id",
     "oci.oraclecloud.com/host.gpu_memory_fabric_id",
+    "topology.nebius.com/nvl-instance-group-id",
+    "topology.nebius.com/tier-0",  # of nodes without such links it may be a switch
 )
 ZONE_LABELS = ("topology.kubernetes.io/zone", "topology.k8s.aws/zone-id", "failure-domain.beta.kubernetes.io/zone")
 NODE = "node"

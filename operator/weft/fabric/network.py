@@ -31,6 +31,8 @@ NETWORKS = (
         for RACK in ("node.coreweave.cloud/rack",)
         for group in ("backend", "ib")
     ),
+    tuple(f"topology.nebius.com/{level}" for level in ("gpu-cluster-id", "tier-2", "tier-1", "tier-0")),
+    ("crusoe.ai/ib.partition.id", "crusoe.ai/pod.id"),
 )
 # Levels of a Kueue Topology that are not network tiers: they are read elsewhere, or are larger or smaller than a tier.
 NO_TIER = frozenset(

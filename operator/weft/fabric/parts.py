@@ -28,6 +28,8 @@ COUNTED = (
     "karpenter.k8s.aws/instance-gpu-count",
     "eks.amazonaws.com/instance-gpu-count",
     "karpenter.azure.com/sku-gpu-count",
+    "cloud.google.com/gke-accelerator-count",
+    "aliyun.accelerator/nvidia_count",
 )
 # AMD's node labeller writes `LABEL=VALUE` where all GPUs have the same value, else `LABEL.VALUE=COUNT` for each.
 AMD_PARTITIONS = ("amd.com/compute-memory-partition", "beta.amd.com/compute-memory-partition")
