@@ -267,6 +267,8 @@ def test_a_page_has_a_part_for_each_and_the_reasons_of_all(tmp_path: Path) -> No
     assert ["InferencePool/batch", "InferencePool/chat"] == re.findall(r'id="resource-\d"><i [^>]*></i>([^<]*)', page)
     assert "of higher priority" in page
     assert "GPUs under static" in page
+    for lane in ("batch weft", "batch static", "chat weft", "chat static"):
+        assert f">{lane}</text>" in page
     assert not re.search(r'(src|href)="(?!#)', page)
     told = json.loads(re.search(r'id="read">(.*?)</script>', page)[1])["told"]  # type: ignore[index]
     assert len(told) == page.count("<figure>")

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from weft.cli.simulate.series import Values
 
 _LOOKS = ("p0", "p1", "p2", "p3", "p4", "p5", "p8", "p9", "p6")  # p7 is the colour of the text
-_LONGEST = 15  # most letters of a name beside a chart
+_LONGEST, _SHORTEST = 15, 4  # most letters of a name beside a chart, and least of a resource's beside a policy's
 _NEAR = 4  # times the GPUs held: the size of a larger cluster is not drawn
 
 
@@ -60,10 +60,15 @@ def _look(place: int) -> str:
     return _LOOKS[place % len(_LOOKS)]
 
 
-def _name(report: Report) -> str:
-    """Return the name of a resource for a chart."""
+def _name(report: Report, longest: int = _LONGEST) -> str:
+    """Return the name of a resource for a chart, in at most so many letters."""
     name = report.resource.rpartition("/")[2]
-    return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
+    return name if len(name) <= longest else f"{name[: longest - 1]}…"
+
+
+def _lane(report: Report, policy: str) -> str:
+    """Return the name of a resource and a policy for the lane of its marks."""
+    return f"{_name(report, max(_SHORTEST, _LONGEST - 1 - len(policy)))} {policy}"
 
 
 def _head(fleet: FleetReport) -> str:
@@ -143,9 +148,9 @@ def _reasons(fleet: FleetReport, scene: TimeAxis) -> str:
     if not marks:
         return ""
     names = [
-        (_name(report) if not place else policy, _look(number) if fleet.alone else look_of(policy))
+        (_name(report), _look(number)) if fleet.alone else (_lane(report, policy), look_of(policy))
         for number, report in enumerate(fleet.reports)
-        for place, policy in enumerate(fleet.policies)
+        for policy in fleet.policies
     ]
     return reasons_card(_counts(fleet), names, marks, scene, _all_told(fleet))
 
