@@ -104,6 +104,17 @@ def test_nodes_may_be_counted_instead_of_dumped() -> None:
     assert "H100" in told["plan"]["shape"]
 
 
+@pytest.mark.parametrize("typed", ["4 x H100", "4*h100", "4XH100", "4\u00d7H100", "4x8xH100", " 3xH100 , 1xH200"])
+def test_a_count_may_be_written_in_other_ways(typed: str) -> None:
+    boards = json.loads(weft("fabric", "--fabric", typed, "-o", "json").out)["domains"]
+    assert [8] * 4 == [each["gpus"] for each in boards]
+
+
+def test_the_stand_in_of_tests_is_planned_on_by_its_label_only() -> None:
+    ending = weft("fabric", "--fabric", "2xCPU-TEST", "-o", "json")
+    assert {"cpu"} == {each["accelerator"] for each in json.loads(ending.out)["domains"]}, ending.err
+
+
 def test_counted_trays_are_racks_unless_it_is_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     two_racks = json.loads(weft("fabric", "--fabric", "36xGB200,1xH200", "-o", "json").out)["domains"]
     assert [8, 72, 72] == sorted(each["gpus"] for each in two_racks)

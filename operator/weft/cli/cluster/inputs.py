@@ -22,7 +22,7 @@ def world_from(file: str | None, context: str | None, *, imagine: bool) -> World
     and for a cluster that does not answer.
     """
     from weft.catalog import load
-    from weft.cli.cluster.counted_nodes import counted_nodes, is_counted
+    from weft.cli.cluster.counted_nodes import counted_nodes, is_counted, refuse_a_miscount
     from weft.cli.cluster.world import imagined_world, world_of_cluster, world_of_counts, world_of_file
     from weft.cli.files.reading import shown
 
@@ -31,6 +31,7 @@ def world_from(file: str | None, context: str | None, *, imagine: bool) -> World
     if file is not None and is_counted(file):
         return world_of_counts(counted_nodes(file, load()))
     if file is not None:
+        refuse_a_miscount(file)
         with working(f"reading {shown(file)}"):
             return world_of_file(file)
     if context is None and imagine:
