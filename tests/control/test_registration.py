@@ -7,14 +7,15 @@ from itertools import islice
 import kopf
 from kubernetes.client import ApiClient, Configuration
 
-from weft.control.watching import EndlessBackoff, Watched, register, settings, take_event
+from weft.control.watch_pacing import EndlessBackoff, PacedSessions
+from weft.control.watching import LONGEST_BACKOFF_SECONDS, Watched, register, settings, take_event
 from weft.observe.resource_cache import ResourceCache
 
 
 def registered() -> kopf.OperatorRegistry:
     registry = kopf.OperatorRegistry()
     client = ApiClient(Configuration(host="http://127.0.0.1:1"))
-    register(registry, Watched(client, ResourceCache(lambda _: None), ()))
+    register(registry, Watched(client, ResourceCache(lambda _: None), ()), PacedSessions())
     return registry
 
 
@@ -32,7 +33,7 @@ def test_only_events_of_our_two_kinds_and_the_login_are_handled() -> None:
 
 def test_the_patience_of_the_watches_never_ends_and_starts_anew_each_time() -> None:
     """A generator would be exhausted by the first outage; the default gives up after a minute."""
-    patience = EndlessBackoff()
+    patience = EndlessBackoff(LONGEST_BACKOFF_SECONDS)
     first, second = list(islice(patience, 1000)), list(islice(patience, 3))
     assert max(first) <= 30 * 1.2
     assert second[0] <= 1.2

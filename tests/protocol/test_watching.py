@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import threading
+import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,12 +18,12 @@ from kubernetes.client import ApiClient, Configuration
 
 from e2e.cluster.waiting import eventually
 from tests.protocol.scripted_server import POOLS, SPLITS, ScriptedServer
-from weft.control.watching import KopfThread, Round, Watched
+from weft.control.watching import RELIST_PAUSE_SECONDS, KopfThread, Round, Watched
 from weft.observe.reading import Reader
 from weft.observe.resource_cache import ResourceCache, list_resources
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 pytestmark = pytest.mark.timeout(90)
 
@@ -118,6 +119,63 @@ def test_what_answers_each_watch_with_410_is_read_by_lists(server: ScriptedServe
     server.heal()
     eventually(lambda: watching.kopf.restart_if_a_watcher_died(0), "nobody watches", timeout_seconds=60)
     eventually(lambda: watching.kopf.watchers() == 2 and server.watches(POOLS), "all watch", timeout_seconds=60)
+
+
+def _ends_at_once(asked: web.Request) -> web.Response | None:
+    return web.Response(text="") if asked.query.get("watch") == "true" else None
+
+
+def _expires_at_once(asked: web.Request) -> web.Response | None:
+    gone = '{"type": "ERROR", "object": {"code": 410, "reason": "Expired"}}\n'
+    return web.Response(text=gone) if asked.query.get("watch") == "true" else None
+
+
+@pytest.mark.parametrize("ending", [_ends_at_once, _expires_at_once])
+def test_watches_that_end_as_they_begin_are_no_storm(
+    server: ScriptedServer, watching: Watching, ending: Callable[[web.Request], web.Response | None]
+) -> None:
+    """As behind a proxy that does not stream: kopf alone asks thousands of times a second, or 30 times where told 410.
+
+    With pauses of 1, 2 and 4 s, of which the first may be left out as the watch before lasted, and jitter.
+    """
+    began, watches, all_before = time.monotonic(), server.count("GET", POOLS, watch="true"), len(server.requests)
+    server.answer = ending
+    server.cut()
+    eventually(lambda: server.count("GET", POOLS, watch="true") >= watches + 3, "it watches", timeout_seconds=60)
+    assert time.monotonic() - began > 0.8 + 1.6
+    assert len(server.requests) - all_before <= 2 * 2 * 4, "of two kinds a list and a watch each time"
+    assert watching.kopf.watchers() == 2
+    server.heal()
+    server.put(POOLS, "second", spec={}, silent=True)
+    eventually(lambda: "second" in watching.names(), "the watch lasts", timeout_seconds=60)
+
+
+def test_lists_that_break_off_are_no_storm(server: ScriptedServer, watching: Watching) -> None:
+    def breaks_off(asked: web.Request) -> web.Response | None:
+        if asked.query.get("watch") == "true":
+            return _expires_at_once(asked)
+        broken = web.Response(text='{"items": [', headers={"Content-Length": "1000"})
+        broken.force_close()
+        return broken
+
+    began, lists = time.monotonic(), server.count("GET", POOLS)
+    server.answer = breaks_off
+    server.cut()
+    eventually(lambda: server.count("GET", POOLS) >= lists + 5, "it lists", timeout_seconds=60)
+    assert time.monotonic() - began > 3 * RELIST_PAUSE_SECONDS
+    assert watching.kopf.watchers() == 2
+
+
+def test_credentials_that_are_refused_are_not_tried_without_end(server: ScriptedServer, watching: Watching) -> None:
+    """A watcher ends, and watching anew tries again."""
+    server.fail(401, "Unauthorized")
+    eventually(lambda: watching.kopf.watchers() < 2, "a watcher ended", timeout_seconds=60)
+    watches = server.count("GET", POOLS, watch="true") + server.count("GET", SPLITS, watch="true")
+    assert watches <= 2 + 2, "each once, and once again where the other had logged in anew"
+    server.heal()
+    server.put(POOLS, "second", spec={}, silent=True)
+    assert watching.kopf.restart_if_a_watcher_died(0)
+    eventually(lambda: "second" in watching.names(), "it watches again", timeout_seconds=30)
 
 
 def test_a_start_during_an_outage_comes_through(server: ScriptedServer) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 import threading
 import time
 from dataclasses import dataclass, field
@@ -18,18 +17,18 @@ from typing import TYPE_CHECKING, Any
 import kopf
 
 from weft.control.connection import kopf_connection
+from weft.control.watch_pacing import EndlessBackoff, PacedSessions
 from weft.domain import labels
 from weft.observe.resource_cache import PLURALS, version_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from kubernetes.client import ApiClient
 
     from weft.observe.resource_cache import ResourceCache
 
 WATCHER_TASKS = "watcher for"  # how kopf names its tasks: private, so a test pins it
 LONGEST_BACKOFF_SECONDS = 30.0
+RELIST_PAUSE_SECONDS = 1.0  # before a list anew, as where each breaks off; kopf's 0.1 s are ten lists a second
 PATIENCE_SECONDS = 20.0  # from a start until every watcher must be alive
 # kopf would ask the system for its user, and fail in an image whose /etc/passwd lacks the UID it runs as.
 IDENTITY: Any = "weft-controller"  # kopf does not export its type
@@ -49,26 +48,16 @@ class Watched:
     namespaces: tuple[str, ...]
 
 
-class EndlessBackoff:
-    """1, 2, 4 ... 30 s with jitter, for ever, anew for each iteration: kopf gives a kind up when it runs out."""
-
-    def __iter__(self) -> Iterator[float]:
-        """A fresh sequence of seconds."""
-        seconds = 1.0
-        while True:
-            yield seconds * random.uniform(0.8, 1.2)  # noqa: S311 - spreads load, hides nothing
-            seconds = min(LONGEST_BACKOFF_SECONDS, seconds * 2)
-
-
 def settings() -> kopf.OperatorSettings:
     """Settings of kopf: timeouts in seconds, and our names for everything that it might ever write."""
     chosen = kopf.OperatorSettings()
-    chosen.networking.error_backoffs = EndlessBackoff()
+    chosen.networking.error_backoffs = EndlessBackoff(LONGEST_BACKOFF_SECONDS)  # kopf gives a kind up when they run out
     chosen.networking.request_timeout = 30  # the default of 300 hides a server that hangs
     chosen.networking.connect_timeout = 10
     chosen.watching.server_timeout = 300  # no stream lasts for ever: one that died silently is reopened
     chosen.watching.client_timeout = 330
     chosen.watching.connect_timeout = 10
+    chosen.watching.reconnect_backoff = RELIST_PAUSE_SECONDS
     chosen.execution.max_workers = 2  # our handlers are coroutines; the default depends on the node's processors
     chosen.persistence.finalizer = f"{labels.GROUP}/finalizer"
     chosen.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=labels.GROUP)
@@ -81,14 +70,14 @@ def settings() -> kopf.OperatorSettings:
     return chosen
 
 
-def register(registry: kopf.OperatorRegistry, watched: Watched) -> None:
+def register(registry: kopf.OperatorRegistry, watched: Watched, sessions: PacedSessions) -> None:
     """Register handlers that write nothing: `on.event` of our kinds, and the login."""
 
     async def seen(*, event: Any, **_: Any) -> None:  # noqa: ANN401 - kopf's keyword arguments
         take_event(watched.resources, event)
 
-    async def login(**_: Any) -> kopf.ConnectionInfo:  # noqa: ANN401 - kopf's keyword arguments
-        return kopf_connection(watched.client)
+    async def login(**_: Any) -> kopf.AiohttpSession:  # noqa: ANN401 - kopf's keyword arguments
+        return sessions.session(kopf_connection(watched.client))
 
     kopf.on.login(registry=registry, id="weft-login")(login)
     for plural in sorted(PLURALS.values()):
@@ -135,8 +124,8 @@ class Round:
                 self.stopped.wait(PAUSE_SECONDS)
 
     async def _watch(self) -> None:
-        registry = kopf.OperatorRegistry()
-        register(registry, self.watched)
+        registry, sessions = kopf.OperatorRegistry(), PacedSessions()
+        register(registry, self.watched, sessions)
         namespaces = self.watched.namespaces
         if self.over.is_set():  # set while the round was being prepared
             return
@@ -153,6 +142,7 @@ class Round:
                 raise RuntimeError("kopf ended by itself")
         finally:
             self.over.set()  # a thread of kopf waits for it, and the end of this loop for that thread
+            await sessions.close()
 
 
 class KopfThread:
