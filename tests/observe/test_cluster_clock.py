@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 import time
 from collections import Counter
 from datetime import UTC, datetime
@@ -11,12 +12,14 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from kubernetes.client import ApiClient, Configuration
 from kubernetes.client.exceptions import ApiException
 
 import weft
 from tests.protocol.scripted_server import ScriptedServer
-from weft.observe.cluster_clock import ClusterClock
+from weft.observe.cluster_clock import CATCHING_UP, ROUNDING_SECONDS, SLOW_ANSWER_SECONDS, ClusterClock
 from weft.observe.reading import Reader
 
 HOUR = 3600.0
@@ -108,6 +111,67 @@ def test_an_api_server_that_is_set_forward_ends_no_wait() -> None:
     assert machine.clock.now() == pytest.approx(NOW)
 
 
+def test_a_clock_of_several_that_was_late_is_made_up_for_once_it_answers_no_more() -> None:
+    """An hour in 20: neither a restart nor a leap."""
+    machine = Machine()
+    machine.hear()
+    machine.hear(seconds_ago=HOUR)
+    assert machine.clock.now() == pytest.approx(NOW - HOUR)
+    late = []
+    for _ in range(22 * 60):
+        machine.wait(60)
+        machine.hear()
+        late.append(machine.server - machine.clock.now())
+    assert late[5 * 60] == pytest.approx(0.75 * HOUR, abs=120), "a twentieth of five hours"
+    assert late[19 * 60] > 60
+    assert late[-1] == pytest.approx(0, abs=2)
+
+
+def test_a_clock_of_several_that_is_late_is_followed_while_it_answers() -> None:
+    """What it stamps would else seem an hour old."""
+    machine = Machine()
+    for minute in range(24 * 60):
+        machine.wait(60)
+        machine.hear()
+        if minute % 9 == 0:
+            machine.hear(seconds_ago=HOUR)
+            assert machine.clock.now() <= machine.server - HOUR + SLOW_ANSWER_SECONDS
+    assert machine.clock.now() == pytest.approx(machine.server - HOUR, abs=SLOW_ANSWER_SECONDS)
+
+
+def test_a_mended_clock_is_caught_up_with() -> None:
+    """All API servers were an hour late, and are set right."""
+    machine = Machine(skew=HOUR)
+    machine.hear()
+    machine.server += HOUR
+    for _ in range(22 * 60):
+        machine.wait(60)
+        machine.hear()
+    assert machine.clock.now() == pytest.approx(machine.server, abs=2)
+
+
+@given(
+    st.lists(st.floats(-2 * HOUR, 2 * HOUR), min_size=1, max_size=3),
+    st.lists(st.tuples(st.floats(0, 2000), st.integers(0, 2), st.floats(0, 30)), min_size=1, max_size=80),
+)
+def test_of_whatever_servers_no_wait_ends_early_or_lasts_longer_than_the_latest_clock_asks_for(
+    skews: list[float], answers: list[tuple[float, int, float]]
+) -> None:
+    """`answers`: seconds since the one before, which server, and how many seconds it took."""
+    machine, latest = Machine(), math.inf
+    for at, (passed, which, took) in enumerate(answers):
+        before = machine.clock.now()
+        machine.wait(passed)
+        recorded = machine.server + skews[which % len(skews)]
+        machine.clock.hear(formatdate(recorded - took, usegmt=True))
+        now = machine.clock.now()
+        latest = min(latest, recorded - took - 1 - machine.monotonic)
+        if at:
+            assert now - before <= passed * (1 + CATCHING_UP) + 1e-3, "a wait that began before"
+        assert now <= recorded + max(SLOW_ANSWER_SECONDS, ROUNDING_SECONDS), "what this server records now is no older"
+        assert now >= latest - ROUNDING_SECONDS + machine.monotonic, "further back than any answer was"
+
+
 def test_an_answer_that_took_long_does_not_set_the_clock() -> None:
     machine = Machine()
     machine.hear()
@@ -121,6 +185,8 @@ def test_an_answer_without_a_date_that_can_be_read_changes_nothing(date: str | N
     machine = Machine(skew=HOUR)
     machine.clock.hear(date)
     assert machine.clock.now() == pytest.approx(NOW + HOUR)
+    machine.hear()
+    assert machine.clock.now() == pytest.approx(NOW), "nor that the first one that can be read sets the clock"
 
 
 def test_every_answer_tells_the_time_even_a_refusal() -> None:
