@@ -9,6 +9,7 @@ from typing import Any
 
 from weft.cli.ends.failure import CLUSTER_REFUSES, CommandFailure
 
+_HOST = "KUBERNETES_SERVICE_HOST"  # in every container of every pod
 _TOKEN = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 
 
@@ -23,7 +24,7 @@ class KubeconfigContext:
 
 def is_in_a_pod() -> bool:
     """Whether a service account is mounted."""
-    return "KUBERNETES_SERVICE_HOST" in os.environ and _TOKEN.exists()
+    return _HOST in os.environ and _TOKEN.exists()
 
 
 def has_a_kubeconfig() -> bool:
@@ -35,7 +36,7 @@ def choose_context(files: str | None, context: str | None) -> KubeconfigContext:
     """Return the given context, or the current one; raises `CommandFailure` when there is none."""
     files = files or _usual_files()
     if not _exists(files):
-        raise CommandFailure(f"there is no kubeconfig at {files}: set KUBECONFIG to one that exists", CLUSTER_REFUSES)
+        raise CommandFailure(_nothing_to_connect_with(files), CLUSTER_REFUSES)
     content = _merged(files)
     contexts = {str(entry["name"]): entry.get("context") or {} for entry in content.get("contexts") or ()}
     name = context or content.get("current-context")
@@ -44,6 +45,16 @@ def choose_context(files: str | None, context: str | None) -> KubeconfigContext:
         message = f"kubeconfig {files} has {asked}: name one with --context; it has {', '.join(contexts) or 'none'}"
         raise CommandFailure(message, CLUSTER_REFUSES)
     return KubeconfigContext(files, name, contexts[name].get("namespace") or "default")
+
+
+def _nothing_to_connect_with(files: str) -> str:
+    missing = f"there is no kubeconfig at {files}"
+    if _HOST not in os.environ or _TOKEN.exists():
+        return f"{missing}: set KUBECONFIG to one that exists"
+    return (
+        f"{missing}, and this pod has no service account token at {_TOKEN}: "
+        "let it mount one (automountServiceAccountToken), or set KUBECONFIG to a file that exists"
+    )
 
 
 def _exists(files: str) -> bool:

@@ -107,7 +107,12 @@ def connect(context: str | None, namespace: str | None) -> ClusterReader:
 
     configuration = Configuration()
     if context is None and is_in_a_pod() and not has_a_kubeconfig():
-        config.load_incluster_config(configuration)
+        try:
+            config.load_incluster_config(configuration)
+        except (config.ConfigException, OSError) as error:
+            reason = str(error).rstrip(".")
+            message = f"the service account of this pod cannot be used ({reason}): does it mount the token and ca.crt?"
+            raise CommandFailure(message, CLUSTER_REFUSES) from error
         return _reader(configuration, namespace or "default")
     chosen = choose_context(None, context)
     try:
