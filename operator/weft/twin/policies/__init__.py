@@ -5,7 +5,8 @@ to safe. What a grid varies is what its users set; periods and windows that a pr
 
 `policy`: what a rule sees, and what it answers. `signals`: what it reads of each pod. `windows`: what it remembers.
 `hpa`: Kubernetes' own, as the controller in `horizontal`. `aibrix`: AIBrix's. `wva`: llm-d's. `dynamo`: Dynamo's, with
-    `forward_pass` for its engines, and `predictors`, which `by_library` fits. `heteroscale`: HeteroScale's.
+    `forward_pass` and `engine_load` for its engines, and `predictors`, which `by_library` fits. `heteroscale`:
+    HeteroScale's.
 `static`: a fixed fleet. `schedule`: counts by the clock.
 """
 

@@ -23,27 +23,24 @@ Both loops run here; by default (`enable_load_scaling`) the planner scales by fo
 from __future__ import annotations
 
 from dataclasses import dataclass
-from statistics import median
 from typing import TYPE_CHECKING
 
 from weft.domain.workload import Role
 from weft.scaling import is_sane
 from weft.twin.policies.by_library import INTERVAL_SECONDS
+from weft.twin.policies.engine_load import Correction, EngineLoad, EngineModel
 from weft.twin.policies.forward_pass import ForwardPass, Requests, Targets
 from weft.twin.policies.predictors import Constant, PredictorName
-from weft.twin.policies.signals import arrival_rate, busy, first_known, pods, strictest, waiting
+from weft.twin.policies.signals import arrival_rate, first_known, pods, strictest
 from weft.twin.policies.windows import Recent, Timer, replicas_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from weft.domain.snapshot import PodObservation
     from weft.twin.policies.policy import PoolView
 
 THROUGHPUT_SECONDS = INTERVAL_SECONDS
 LOAD_SECONDS = 5.0
-_LEAST_FACTOR, _MOST_FACTOR = 0.5, 2.0
-_NEWEST_WEIGHT = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,87 +61,45 @@ class DynamoOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class _Engine:
-    """One engine as a scrape shows it: sequences, their KV, and the queue in requests."""
-
-    sequences: float
-    kv_tokens: float
-    queue: float
-
-    @classmethod
-    def of(cls, view: PoolView, pod: PodObservation) -> _Engine | None:
-        queue = waiting(pod)
-        if queue is None or not is_sane(pod.running) or not is_sane(pod.kv_usage):
-            return None
-        return cls(pod.running, pod.kv_usage * view.speed.kv_tokens, queue)
-
-    def times(self, factor: float) -> _Engine:
-        """With so many times the load."""
-        return _Engine(self.sequences * factor, self.kv_tokens * factor, self.queue * factor)
-
-
-@dataclass(frozen=True, slots=True)
 class _Judge:
     """What the load of engines means against the targets."""
 
-    passes: ForwardPass
-    requests: Requests
+    model: EngineModel
     targets: Targets
     sensitivity: float
-    role: Role
 
-    def wish(self, engines: list[_Engine]) -> int:
+    def wish(self, engines: list[EngineLoad]) -> int:
         """1, 0 or -1 replicas."""
-        checks: dict[Role, tuple[Callable[[list[_Engine]], int], ...]] = {
+        checks: dict[Role, tuple[Callable[[list[EngineLoad]], int], ...]] = {
             Role.Prefill: (self._by_ttft,),
             Role.Decode: (self._by_itl,),
             Role.Aggregated: (self._by_ttft, self._by_itl),
         }
-        return max(check(engines) for check in checks[self.role])
+        return max(check(engines) for check in checks[self.model.role])
 
-    def _by_ttft(self, engines: list[_Engine]) -> int:
-        if all(self._ttft(engine) > self.targets.ttft for engine in engines):
+    def _by_ttft(self, engines: list[EngineLoad]) -> int:
+        if all(self.model.ttft(engine) > self.targets.ttft for engine in engines):
             return 1
         return -1 if self._fits(engines, self._queue_fits) else 0
 
-    def _by_itl(self, engines: list[_Engine]) -> int:
-        if all(self._itl(engine) > self.targets.itl for engine in engines):
+    def _by_itl(self, engines: list[EngineLoad]) -> int:
+        if all(self.model.itl(engine) > self.targets.itl for engine in engines):
             return 1
         return -1 if self._fits(engines, self._sequences_fit) else 0
 
-    def _fits(self, engines: list[_Engine], check: Callable[[_Engine], bool]) -> bool:
+    def _fits(self, engines: list[EngineLoad], check: Callable[[EngineLoad], bool]) -> bool:
         fewer = len(engines) - 1
         return fewer > 0 and all(check(engine.times(len(engines) / fewer)) for engine in engines)
 
-    def _queue_fits(self, engine: _Engine) -> bool:
-        own = self._ttft(_Engine(engine.sequences, engine.kv_tokens, 0.0))
+    def _queue_fits(self, engine: EngineLoad) -> bool:
+        own = self.model.ttft(EngineLoad(engine.sequences, engine.kv_tokens, 0.0))
         left = (self.targets.ttft - own) * self.sensitivity
-        return left > 0 and self._ttft(engine) - own < left
+        return left > 0 and self.model.ttft(engine) - own < left
 
-    def _sequences_fit(self, engine: _Engine) -> bool:
-        kv_tokens = engine.kv_tokens + engine.queue * self.requests.prompt
-        fits = kv_tokens < self.passes.speed.kv_tokens
-        return fits and self._itl(engine) < self.targets.itl * self.sensitivity
-
-    def _ttft(self, engine: _Engine) -> float:
-        """The queue and one more prompt, beside what decodes."""
-        tokens = (engine.queue + 1.0) * self.requests.computed
-        if self.role is Role.Aggregated:
-            return self.passes.drained(tokens, engine.sequences, engine.kv_tokens)
-        return self.passes.drained(tokens)
-
-    def _itl(self, engine: _Engine) -> float:
-        """A pass with the queue in the batch; in an aggregated engine on average, prompts included."""
-        sequences = min(engine.sequences + engine.queue, float(self.passes.speed.max_batch))
-        kv_tokens = engine.kv_tokens + engine.queue * self.requests.prompt
-        return _pass(self.passes, self.role, self.requests, _Engine(sequences, kv_tokens, 0.0))
-
-
-def _pass(passes: ForwardPass, role: Role, requests: Requests, engine: _Engine) -> float:
-    """Seconds of a pass of what an engine has in its batch."""
-    if role is Role.Aggregated:
-        return passes.mean_pass(requests, engine.sequences, engine.kv_tokens)
-    return passes.decode(engine.sequences, engine.kv_tokens)
+    def _sequences_fit(self, engine: EngineLoad) -> bool:
+        kv_tokens = engine.kv_tokens + engine.queue * self.model.requests.prompt
+        fits = kv_tokens < self.model.passes.speed.kv_tokens
+        return fits and self.model.itl(engine) < self.targets.itl * self.sensitivity
 
 
 class _Forecast:
@@ -206,21 +161,20 @@ class _Pool:
         self._forecast = _Forecast(options.predictor)
         self._timer = Timer(THROUGHPUT_SECONDS, first=now + THROUGHPUT_SECONDS)
         self._floor = options.least
-        self._factor = 1.0
+        self._correction = Correction()
 
     def count(self, now: float, view: PoolView) -> int | None:
         """The count to ask for; None to hold."""
         self._forecast.look(now, view)
         requests = self._forecast.seen(view)
-        self._correct(view, requests)
+        self._correction.look(view, requests)
         if self._timer.due(now):
             self._set_floor(now, view)
-        engines = [engine for pod in pods(view) if (engine := _Engine.of(view, pod)) is not None]
+        engines = [engine for pod in pods(view) if (engine := EngineLoad.of(view, pod)) is not None]
         if view.starting or not len(engines) == view.ready == view.count or not engines:
             return None
-        judge = _Judge(
-            ForwardPass(view.speed, self._factor), requests, self._targets(view), self._options.sensitivity, view.role
-        )
+        model = EngineModel(ForwardPass(view.speed, self._correction.factor), requests, view.role)
+        judge = _Judge(model, self._targets(view), self._options.sensitivity)
         return view.clamp(max(self._floor, view.count + judge.wish(engines)))
 
     def _targets(self, view: PoolView) -> Targets:
@@ -234,7 +188,7 @@ class _Pool:
         """An interval without any measurement leaves the floor."""
         coming = self._forecast.end_interval(now)
         passes, requests, targets = (
-            ForwardPass(view.speed, self._factor),
+            ForwardPass(view.speed, self._correction.factor),
             self._forecast.coming(view),
             self._targets(view),
         )
@@ -245,31 +199,6 @@ class _Pool:
         }[view.role](requests, targets)
         if coming is not None and rate > 0:
             self._floor = max(self._options.least, replicas_for(coming, rate))
-
-    def _correct(self, view: PoolView, requests: Requests) -> None:
-        ratios = _prompt_ratios(view, requests) if view.role is Role.Prefill else _token_ratios(view, requests)
-        if ratios:
-            found = min(ratios) if view.role is Role.Prefill else median(ratios)
-            found = min(_MOST_FACTOR, max(_LEAST_FACTOR, found))
-            self._factor += _NEWEST_WEIGHT * (found - self._factor)
-
-
-def _token_ratios(view: PoolView, requests: Requests) -> list[float]:
-    """Measured over modelled time of a token, of each engine that decodes."""
-    passes = ForwardPass(view.speed)
-    ratios = []
-    for pod in busy(view):
-        engine = _Engine.of(view, pod)
-        if engine is not None and is_sane(pod.tpot_mean) and pod.tpot_mean > 0:
-            ratios.append(pod.tpot_mean / _pass(passes, view.role, requests, engine))
-    return ratios
-
-
-def _prompt_ratios(view: PoolView, requests: Requests) -> list[float]:
-    """Measured over modelled time of a prompt, of each engine without a queue; the least has waited least."""
-    own = ForwardPass(view.speed).drained(requests.computed)
-    idle = [pod for pod in pods(view) if not waiting(pod)]
-    return [pod.ttft_mean / own for pod in idle if is_sane(pod.ttft_mean) and pod.ttft_mean > 0]
 
 
 class Dynamo:
