@@ -60,6 +60,7 @@ a mix of both.
 | `hpa`, `hpa-queue`, `hpa-kv` | Kubernetes' HPA on waiting requests and KV cache use, or on one of them | the targets |
 | `aibrix` | AIBrix's own autoscaler (APA) on KV cache use | the target |
 | `wva` | llm-d's workload variant autoscaler | parts of the capacity at which to grow and to shrink |
+| `keda-slo` | llm-d's later rule: KEDA on predicted P90 latencies | parts of the SLO at which to grow and to shrink |
 | `dynamo` | Dynamo's planner; its forecast is the last value | part of the SLO given as targets |
 | `heteroscale` | HeteroScale's rule on decode tokens per second | part of a replica's capacity that is aimed at |
 | `static` | a fixed fleet | times the fleet for the mean rate |

@@ -41,6 +41,7 @@ _LOOKS = {
     "hpa-kv": _Look(RUST, "D"),
     "aibrix": _Look(QUIET, "x"),
     "wva": _Look(PURPLE, "P"),
+    "keda-slo": _Look(PURPLE, "d"),
     "dynamo": _Look(TEAL, "o"),
     "heteroscale": _Look(SAND, "X"),
 }

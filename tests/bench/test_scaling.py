@@ -116,7 +116,7 @@ def test_where_no_rule_is_named_those_whose_library_is_not_here_are_left_out_and
     monkeypatch.setitem(sys.modules, "prophet", None)
     monkeypatch.setitem(sys.modules, "pmdarima", None)
     rules = asked_for([]).policy
-    assert list(settings().policies) == [*rules[:10], "dynamo-arima", "dynamo-prophet", *rules[10:]]
+    assert list(settings().policies) == [*rules[:11], "dynamo-arima", "dynamo-prophet", *rules[11:]]
     assert capsys.readouterr().err.splitlines() == [
         "dynamo-arima needs pmdarima, which is not here: install weft[predictors]: left out",
         "dynamo-prophet needs prophet, which is not here: install weft[predictors]: left out",

@@ -55,7 +55,7 @@ def test_a_frontier_goes_from_cheap_to_safe(name: str) -> None:
     assert means[-1] > 1.3 * means[0]
 
 
-@pytest.mark.parametrize("name", ["hpa", "hpa-kv", "aibrix", "wva"])
+@pytest.mark.parametrize("name", ["hpa", "hpa-kv", "aibrix", "wva", "keda-slo"])
 def test_a_rule_that_flaps_queues_less_at_its_safe_end(name: str) -> None:
     cheap, *_, safe = policies.frontier(name)
     queueing = [fmean(backlog > 0 for backlog in busy_hour(options).backlogs[360:]) for options in (cheap, safe)]

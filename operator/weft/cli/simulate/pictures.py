@@ -37,6 +37,7 @@ _KNOWN = (
     "dynamo-kalman",
     "dynamo-arima",
     "dynamo-prophet",
+    "keda-slo",
 )  # policies with a colour of their own
 _AMISS = frozenset(
     {

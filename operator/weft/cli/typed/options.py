@@ -278,7 +278,8 @@ Policies = Annotated[
     typer.Option(
         "--policy",
         metavar="NAME",
-        help="who sizes the pools: weft (default), hpa, aibrix, wva, dynamo, heteroscale, static, oracle; or several",
+        help="who sizes the pools: weft (default), hpa, aibrix, wva, keda-slo, dynamo, heteroscale, static, oracle; or "
+        "several",
     ),
 ]
 WhatIf = Annotated[

@@ -4,9 +4,9 @@ Each is tuned before it is judged, over its grid on another trace; its frontier 
 to safe. What a grid varies is what its users set; periods and windows that a project has in its code stay.
 
 `policy`: what a rule sees, and what it answers. `signals`: what it reads of each pod. `windows`: what it remembers.
-`hpa`: Kubernetes' own, as the controller in `horizontal`. `aibrix`: AIBrix's. `wva`: llm-d's. `dynamo`: Dynamo's, with
-    `forward_pass` and `engine_load` for its engines, and `predictors`, which `by_library` fits. `heteroscale`:
-    HeteroScale's.
+`hpa`: Kubernetes' own, as the controller in `horizontal`. `aibrix`: AIBrix's. `wva` and `keda`: llm-d's. `dynamo`:
+    Dynamo's, with `forward_pass` and `engine_load` for its engines, and `predictors`, which `by_library` fits.
+    `heteroscale`: HeteroScale's.
 `static`: a fixed fleet. `schedule`: counts by the clock.
 """
 
@@ -20,6 +20,7 @@ from weft.twin.policies.aibrix import AibrixOptions
 from weft.twin.policies.dynamo import DynamoOptions
 from weft.twin.policies.heteroscale import HeteroScaleOptions
 from weft.twin.policies.hpa import HpaOptions
+from weft.twin.policies.keda import BY_SIZE, GUIDE, KedaOptions
 from weft.twin.policies.predictors import PredictorName
 from weft.twin.policies.schedule import ScheduledChange, ScheduleOptions
 from weft.twin.policies.static import StaticOptions
@@ -34,6 +35,7 @@ __all__ = [
     "DynamoOptions",
     "HeteroScaleOptions",
     "HpaOptions",
+    "KedaOptions",
     "Options",
     "PredictorName",
     "ScheduleOptions",
@@ -71,6 +73,8 @@ _KV = (0.03, 0.07, 0.15, 0.35, 0.7)
 _KV_RISK = (0.7, 0.45, 0.25, 0.12, 0.06, 0.03)
 _QUEUE_RISK = (32.0, 8.0, 4.0, 2.0, 1.0, 0.5)
 _WVA_RISK = ((0.85, 0.70), (0.50, 0.40), (0.25, 0.20), (0.12, 0.09), (0.06, 0.045), (0.03, 0.022))
+# The guide's band has to be raised where an unloaded step already takes half of the TPOT: its gap of 0.15 stays.
+_KEDA_RISK = ((1.6, 1.45), (1.3, 1.15), (1.15, 1.0), (1.0, 0.85), (0.85, 0.70), (0.70, 0.55), (0.55, 0.40))
 _PARTS = (1.2, 1.0, 0.9, 0.8, 0.7, 0.62)  # a target below an unloaded step would be met by nothing
 _LOADS = (1.0, 0.9, 0.8, 0.7, 0.6, 0.45)
 _STATIC = tuple(StaticOptions(part=part) for part in (0.7, 0.85, 1.0, 1.2, 1.5, 2.0, 3.0))
@@ -116,6 +120,15 @@ _RULES: dict[str, _Rule] = {
         ),
         tuple(WvaOptions(grow_at=grow, shrink_at=shrink) for grow, shrink in _WVA_RISK),
         "the parts of the capacity at which to grow and to shrink, the HPA's behaviour (chart or sample) and tolerance",
+    ),
+    "keda-slo": _Rule(
+        KedaOptions(),
+        tuple(
+            KedaOptions(grow_at=grow, shrink_at=shrink, behavior=behavior)
+            for (grow, shrink), behavior in product(_KEDA_RISK, (GUIDE, BY_SIZE))
+        ),
+        tuple(KedaOptions(grow_at=grow, shrink_at=shrink, behavior=BY_SIZE) for grow, shrink in _KEDA_RISK),
+        "the parts of the SLO at which to grow and to shrink, and the HPA's behaviour (one pod or an eighth in 120 s)",
     ),
     "dynamo": _dynamo(PredictorName.Constant),
     "dynamo-kalman": _dynamo(PredictorName.Kalman),
