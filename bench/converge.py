@@ -35,7 +35,7 @@ from weft.domain.cluster import NodeRecord, PodPhase, PodRecord
 from weft.domain.snapshot import PoolRecord, Snapshot
 from weft.domain.spec import PlacementSpec, PoolSpec, ShapePins
 from weft.fabric import build_fabric
-from weft.observe.records import read_object, read_pod
+from weft.observe.objects.records import read_object, read_pod
 from weft.render import render_pods
 
 if TYPE_CHECKING:

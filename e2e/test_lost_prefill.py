@@ -17,9 +17,9 @@ from e2e.team import VERSION
 from weft.domain.shape import EngineName
 from weft.engines import series_for
 from weft.engines.vllm.environment import UNACKNOWLEDGED_SECONDS
-from weft.observe.exposition import parse
-from weft.observe.history import History
-from weft.observe.window import Window
+from weft.observe.samples.history import History
+from weft.observe.samples.window import Window
+from weft.observe.sources.exposition import parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

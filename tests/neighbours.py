@@ -9,11 +9,11 @@ import yaml
 
 from e2e.cluster.waiting import eventually
 from tests.manifests import install
-from weft.observe.gateway_cache import KINDS as GATEWAY_KINDS
-from weft.observe.queue_records import LOCAL_QUEUES, WORKLOADS
-from weft.observe.reading import Reader
-from weft.observe.report_cache import served_path
-from weft.observe.report_records import COMPUTE_DOMAINS, TOPOLOGIES
+from weft.observe.api_server.reading import Reader
+from weft.observe.informers.gateway import KINDS as GATEWAY_KINDS
+from weft.observe.informers.reports import served_path
+from weft.observe.objects.queues import LOCAL_QUEUES, WORKLOADS
+from weft.observe.objects.reports import COMPUTE_DOMAINS, TOPOLOGIES
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient

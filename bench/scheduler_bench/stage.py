@@ -11,7 +11,7 @@ from e2e.cluster import build, simulated_nodes
 from e2e.cluster.control_plane import ControlPlane, ControlPlaneOptions
 from e2e.cluster.waiting import eventually
 from e2e.operator_process import install
-from weft.observe.reading import Reader
+from weft.observe.api_server.reading import Reader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 from bench.scheduler_bench.sightings import Sighting
-from weft.observe.reading import Reader, resource_path
+from weft.observe.api_server.reading import Reader, resource_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,8 +9,8 @@ from e2e.demo.scenario import NAMESPACE
 from weft.catalog import load
 from weft.domain import labels
 from weft.fabric import build_fabric
-from weft.observe.reading import Reader, resource_path
-from weft.observe.records import read_node, read_pod
+from weft.observe.api_server.reading import Reader, resource_path
+from weft.observe.objects.records import read_node, read_pod
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient

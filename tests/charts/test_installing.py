@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.charts.conftest import CHART, NAMESPACE
-from weft.observe.reading import Reader, resource_path
+from weft.observe.api_server.reading import Reader, resource_path
 
 if TYPE_CHECKING:
     from kubernetes import client

@@ -16,7 +16,7 @@ from weft.cli.cluster.config_maps import ConfigMaps
 from weft.cli.cluster.reading import ClusterReader
 from weft.cli.cluster.world import World
 from weft.cli.ends.failure import CommandFailure
-from weft.observe.reading import Reader
+from weft.observe.api_server.reading import Reader
 
 if TYPE_CHECKING:
     from weft.domain.snapshot import PoolRecord

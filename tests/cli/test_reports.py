@@ -14,7 +14,7 @@ from weft.cli.cluster.reading import ClusterReader
 from weft.cli.cluster.world import world_of_cluster
 from weft.cli.ends.failure import CommandFailure
 from weft.domain.reports import TopologyReport
-from weft.observe.reading import Reader
+from weft.observe.api_server.reading import Reader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

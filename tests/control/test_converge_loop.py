@@ -24,8 +24,8 @@ from weft.control.telemetry import Telemetry
 from weft.control.view import View
 from weft.domain.errors import Blocked, WeftError
 from weft.domain.reasons import Explanation, Reason
-from weft.observe.cluster_clock import ClusterClock
-from weft.observe.downloads import Downloads
+from weft.observe.api_server.clock import ClusterClock
+from weft.observe.sources.downloads import Downloads
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

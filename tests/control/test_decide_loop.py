@@ -21,7 +21,7 @@ from weft.domain.queueing import Queueing
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.reports import Reports
 from weft.domain.snapshot import PoolObservation
-from weft.observe.resource_cache import ResourceCache
+from weft.observe.custom_resources.cache import ResourceCache
 from weft.observe.snapshot_builder import Sources
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from tests.protocol.scripted_server import POOLS, ScriptedServer
 from weft.control import listing
 from weft.control.listing import keep_listing
 from weft.control.options import RunOptions
-from weft.observe.resource_cache import ResourceCache
+from weft.observe.custom_resources.cache import ResourceCache
 
 if TYPE_CHECKING:
     from collections.abc import Callable

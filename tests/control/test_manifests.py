@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.manifests import Json, load
-from weft.observe.gateway_cache import KINDS as GATEWAY_KINDS
-from weft.observe.queue_records import LOCAL_QUEUES, WORKLOADS
-from weft.observe.quota_records import RESOURCE_QUOTAS
-from weft.observe.report_records import COMPUTE_DOMAINS, RESOURCE_SLICES, TOPOLOGIES
+from weft.observe.informers.gateway import KINDS as GATEWAY_KINDS
+from weft.observe.objects.queues import LOCAL_QUEUES, WORKLOADS
+from weft.observe.objects.quotas import RESOURCE_QUOTAS
+from weft.observe.objects.reports import COMPUTE_DOMAINS, RESOURCE_SLICES, TOPOLOGIES
 
 if TYPE_CHECKING:
-    from weft.observe.report_records import OptionalKind
+    from weft.observe.objects.reports import OptionalKind
 
 READ_ONLY = {"get", "list", "watch"}
 

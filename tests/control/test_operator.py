@@ -12,7 +12,7 @@ from e2e.cluster.waiting import eventually
 from tests.scenarios.tenants import message
 from weft.domain import labels
 from weft.domain.times import known_instant
-from weft.observe.records import read_pod
+from weft.observe.objects.records import read_pod
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,7 +9,7 @@ from kubernetes.client import ApiClient, Configuration
 
 from weft.control.watch_pacing import EndlessBackoff, PacedSessions
 from weft.control.watching import LONGEST_BACKOFF_SECONDS, Watched, register, settings, take_event
-from weft.observe.resource_cache import ResourceCache
+from weft.observe.custom_resources.cache import ResourceCache
 
 
 def registered() -> kopf.OperatorRegistry:

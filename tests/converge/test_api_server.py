@@ -29,7 +29,7 @@ from weft.domain.shape import EngineName
 from weft.domain.snapshot import ResourceKey
 from weft.domain.spec import RouterKind, RouterSpec
 from weft.domain.status import SplitStatus
-from weft.observe.records import read_object, read_pod
+from weft.observe.objects.records import read_object, read_pod
 from weft.render import (
     ENDPOINTS,
     FrontSpec,

@@ -25,8 +25,8 @@ from weft.domain.action import (
 from weft.domain.reports import Reports
 from weft.domain.times import instant, known_instant
 from weft.fabric import build_fabric
-from weft.observe.records import read_object, read_pod
-from weft.observe.report_records import read_compute_domain
+from weft.observe.objects.records import read_object, read_pod
+from weft.observe.objects.reports import read_compute_domain
 from weft.render import ENDPOINTS
 
 if TYPE_CHECKING:

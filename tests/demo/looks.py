@@ -14,7 +14,7 @@ from e2e.demo.timeline import Timeline
 from e2e.demo.world import World
 from weft.catalog import load
 from weft.fabric import build_fabric
-from weft.observe.records import read_node
+from weft.observe.objects.records import read_node
 from weft.twin.live.fleet import SimulatedFleet
 
 if TYPE_CHECKING:

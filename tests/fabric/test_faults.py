@@ -14,7 +14,7 @@ from weft.domain.reasons import Reason
 from weft.domain.reports import ComputeDomainReport, DeviceReport, DomainMember, Reports
 from weft.fabric import build_fabric
 from weft.fabric.faults import FAULT_CONDITIONS
-from weft.observe.records import read_node
+from weft.observe.objects.records import read_node
 
 if TYPE_CHECKING:
     from weft.domain.cluster import NodeRecord, PodRecord, Taint

@@ -18,7 +18,7 @@ from weft.domain.fabric import Fabric
 from weft.domain.reasons import Reason
 from weft.domain.reports import ComputeDomainReport, DeviceReport, DomainMember, Reports, TopologyReport
 from weft.fabric import build_fabric
-from weft.observe.records import read_node
+from weft.observe.objects.records import read_node
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

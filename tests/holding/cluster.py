@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tests.converge.world import World, pinned_node
 from weft.domain import labels
 from weft.domain.action import Action, DeletePod, ReleasePods
-from weft.observe.records import read_node
+from weft.observe.objects.records import read_node
 
 if TYPE_CHECKING:
     from weft.domain.cluster import NodeRecord, ObjectRecord, PodRecord

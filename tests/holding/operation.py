@@ -34,7 +34,7 @@ from weft.domain.moves import MoveBudget
 from weft.domain.reports import Reports
 from weft.domain.snapshot import PoolObservation, Snapshot
 from weft.fabric import build_fabric
-from weft.observe.regained import regained
+from weft.observe.custom_resources.regained import regained
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

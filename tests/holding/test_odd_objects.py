@@ -21,8 +21,8 @@ from weft.converge import Heard, converge_pool
 from weft.decide import decide
 from weft.domain.reports import Reports
 from weft.fabric import build_fabric
-from weft.observe.records import read_node, read_pod
-from weft.observe.report_records import read_devices
+from weft.observe.objects.records import read_node, read_pod
+from weft.observe.objects.reports import read_devices
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from tests.holding.cluster import boards
 from tests.holding.pairs import split_body
 from tests.holding.test_cut_off import FETCHES, FIVE_MINUTES, PAGE, SERIES, Transferring, told
-from weft.observe.exposition import parse
-from weft.observe.observation import observe_pool
-from weft.observe.scrape_target import EngineTarget
+from weft.observe.samples.scrape_target import EngineTarget
+from weft.observe.signals.observation import observe_pool
+from weft.observe.sources.exposition import parse
 
 if TYPE_CHECKING:
     from weft.domain.snapshot import Snapshot

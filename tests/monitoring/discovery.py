@@ -12,8 +12,8 @@ from weft.domain import labels
 from weft.domain.shape import EngineName
 from weft.domain.spec import RouterSpec
 from weft.engines import FRONTS
-from weft.observe.records import read_pod
-from weft.observe.targets import targets_of
+from weft.observe.objects.records import read_pod
+from weft.observe.sources.targets import targets_of
 from weft.render import FrontSpec, pool_labels, render_front, render_pods
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from tests.listening import listening
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
-    from weft.observe.history import SeriesKey
+    from weft.observe.samples.history import SeriesKey
 
     Scrape = tuple[float, str, dict[SeriesKey, float]]
 

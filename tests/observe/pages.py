@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from weft.observe.direct import DirectSource
-from weft.observe.observation import observe_pool
-from weft.observe.scrape_target import EngineTarget, Target
+from weft.observe.samples.scrape_target import EngineTarget, Target
+from weft.observe.signals.observation import observe_pool
+from weft.observe.sources.direct import DirectSource
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from weft.domain.snapshot import PoolObservation
     from weft.engines import EngineSeries
-    from weft.observe.history import History
+    from weft.observe.samples.history import History
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "metrics"
 APART_SECONDS = 30.0

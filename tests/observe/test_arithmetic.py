@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.observe.arithmetic import (
+from weft.observe.samples.arithmetic import (
     MOST_COUNTED,
     increase,
     latest,

@@ -6,9 +6,9 @@ import pytest
 
 from weft.domain.shape import EngineName
 from weft.engines import series_for
-from weft.observe.history import History
-from weft.observe.observation import observe_pool
-from weft.observe.scrape_target import EngineTarget
+from weft.observe.samples.history import History
+from weft.observe.samples.scrape_target import EngineTarget
+from weft.observe.signals.observation import observe_pool
 
 SERIES = series_for(EngineName.VLLM, "0.32.0")
 TARGET = EngineTarget("a", "team", "chat-0", "10.0.0.1", 8000, "/metrics", (), series=SERIES)

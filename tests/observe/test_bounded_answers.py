@@ -18,15 +18,15 @@ import pytest
 from aiohttp import web
 
 from tests.listening import listening
-from weft.observe import prometheus
-from weft.observe.bounded import bounded_session
-from weft.observe.prometheus import LARGEST_ANSWER_BYTES, LONGEST_MESSAGE, PrometheusAway, PrometheusSource
-from weft.observe.scrape_target import Target
+from weft.observe.samples.scrape_target import Target
+from weft.observe.sources import prometheus
+from weft.observe.sources.bounded import bounded_session
+from weft.observe.sources.prometheus import LARGEST_ANSWER_BYTES, LONGEST_MESSAGE, PrometheusAway, PrometheusSource
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
 
-    from weft.observe.history import History
+    from weft.observe.samples.history import History
 
     Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

@@ -15,9 +15,9 @@ from weft.domain.shape import EngineName, EngineRelease
 from weft.domain.snapshot import EngineWord, PoolRecord, ResourceKey
 from weft.domain.spec import RouterKind, RouterSpec
 from weft.domain.status import PoolStatus
-from weft.observe.arithmetic import Sample, merged
 from weft.observe.collector import AT_A_GATEWAY, MetricsCollector
-from weft.observe.history import History, Origin, SeriesKey
+from weft.observe.samples.arithmetic import Sample, merged
+from weft.observe.samples.history import History, Origin, SeriesKey
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, ValuesView
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pytest
 
     from weft.domain.snapshot import PoolObservation
-    from weft.observe.scrape_target import Target
+    from weft.observe.samples.scrape_target import Target
 
 SGLANG = EngineRelease(EngineName.SGLang, "0.5.23", "lmsysorg/sglang:v0.5.23")
 ROUTER_TEXTS = pages("vllm-router-0.1.17")

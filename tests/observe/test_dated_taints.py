@@ -10,7 +10,7 @@ from tests.eventually import eventually
 from weft.apply import Sender, TokenBucket
 from weft.apply.sending import ApiRequest
 from weft.domain.times import known_instant
-from weft.observe.records import read_node
+from weft.observe.objects.records import read_node
 
 if TYPE_CHECKING:
     from e2e.cluster.control_plane import ControlPlane

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from tests.listening import listening
 from weft.domain.cluster import Download, PodIdentity, PodPhase, PodRecord
-from weft.observe.downloads import Downloads
+from weft.observe.sources.downloads import Downloads
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

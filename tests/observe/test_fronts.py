@@ -13,17 +13,17 @@ from weft.domain.shape import EngineName
 from weft.domain.snapshot import PoolRecord, ResourceKey
 from weft.domain.status import PoolStatus
 from weft.engines import FRONTS, series_for
-from weft.observe.history import STALE_SECONDS, History
-from weft.observe.observation import observe_pool
-from weft.observe.targets import fronts_of
+from weft.observe.samples.history import STALE_SECONDS, History
+from weft.observe.signals.observation import observe_pool
+from weft.observe.sources.targets import fronts_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from weft.domain.snapshot import PoolObservation
-    from weft.observe.arithmetic import Sample
-    from weft.observe.history import SeriesKey
-    from weft.observe.scrape_target import Target
+    from weft.observe.samples.arithmetic import Sample
+    from weft.observe.samples.history import SeriesKey
+    from weft.observe.samples.scrape_target import Target
 
 SERIES = series_for(EngineName.VLLM, "0.32.0")
 POOL = PoolRecord(ResourceKey("InferencePool", "team", "chat", "pool"), 1, None, PoolStatus())

@@ -12,10 +12,10 @@ from tests.observe.pages import said, target
 from tests.observe.telling import page
 from weft.domain.shape import EngineName
 from weft.engines import series_for
-from weft.observe import exposition
-from weft.observe.direct import DirectSource
-from weft.observe.exposition import parse
-from weft.observe.observation import observe_pool, words_of
+from weft.observe.signals.observation import observe_pool, words_of
+from weft.observe.sources import exposition
+from weft.observe.sources.direct import DirectSource
+from weft.observe.sources.exposition import parse
 
 if TYPE_CHECKING:
     from weft.domain.snapshot import PoolObservation
@@ -226,7 +226,7 @@ class TestLabelsThatChange:
         assert held(Pool().shows("a", *with_another).shows("b", *BUSY).seen(), "change with every scrape")
 
     def test_are_remembered_as_far_as_one_large_page(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("weft.observe.direct.MOST_SAMPLES", 100)
+        monkeypatch.setattr("weft.observe.sources.direct.MOST_SAMPLES", 100)
         source = DirectSource(clock=lambda: 0.0)
         for look in range(20):
             text = "".join(f'vllm:num_requests_running{{at="{look}-{one}"}} 1\n' for one in range(30))

@@ -11,9 +11,9 @@ from tests.observe.pages import said, target
 from tests.observe.telling import page
 from weft.domain.shape import EngineName
 from weft.engines import series_for
-from weft.observe.direct import DirectSource
-from weft.observe.exposition import parse
-from weft.observe.observation import observe_pool
+from weft.observe.signals.observation import observe_pool
+from weft.observe.sources.direct import DirectSource
+from weft.observe.sources.exposition import parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -9,9 +9,9 @@ import pytest
 from tests.observe.pages import observed, pages, said, scraped, target
 from weft.domain.shape import EngineName
 from weft.engines import series_for
-from weft.observe import exposition
-from weft.observe.exposition import LONGEST_REMEMBERED, MOST_SAMPLES
-from weft.observe.observation import observe_pool
+from weft.observe.signals.observation import observe_pool
+from weft.observe.sources import exposition
+from weft.observe.sources.exposition import LONGEST_REMEMBERED, MOST_SAMPLES
 
 SERIES = series_for(EngineName.VLLM, "0.33.0")
 FIRST, SECOND = pages("vllm-0.33.0")

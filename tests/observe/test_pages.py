@@ -14,11 +14,11 @@ from tests.observe.test_odd_pages import without
 from weft.domain.shape import EngineName
 from weft.domain.start_up import MeasuredStart
 from weft.engines import series_for
-from weft.observe.exposition import parse
-from weft.observe.history import History
-from weft.observe.observation import observe_pool
-from weft.observe.prometheus import PrometheusSource
-from weft.observe.window import Window
+from weft.observe.samples.history import History
+from weft.observe.samples.window import Window
+from weft.observe.signals.observation import observe_pool
+from weft.observe.sources.exposition import parse
+from weft.observe.sources.prometheus import PrometheusSource
 
 if TYPE_CHECKING:
     from weft.domain.snapshot import PoolObservation

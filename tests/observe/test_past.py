@@ -16,8 +16,8 @@ from weft.domain.errors import Bug
 from weft.domain.pool_memory import ScaleMemory
 from weft.domain.shape import EngineName, EngineRelease
 from weft.engines import finished_by_engine, series_for
-from weft.observe.past import LONGEST_SECONDS, RETRY_SECONDS, PastTraffic
-from weft.observe.prometheus import PrometheusSource, rate_of_all
+from weft.observe.sources.past import LONGEST_SECONDS, RETRY_SECONDS, PastTraffic
+from weft.observe.sources.prometheus import PrometheusSource, rate_of_all
 from weft.scaling import kept_now
 from weft.scaling.past import STEP_SECONDS
 

@@ -17,16 +17,16 @@ from weft.domain.shape import EngineName, EngineRelease
 from weft.domain.snapshot import PoolRecord, ResourceKey
 from weft.domain.spec import GatewayParent, GatewaySpec, RouterKind, RouterSpec
 from weft.domain.status import PoolStatus
+from weft.observe.api_server.reading import Reader
 from weft.observe.collector import AT_A_GATEWAY, MetricsCollector
-from weft.observe.direct import DirectSource
-from weft.observe.pickers import READ_AGAIN_SECONDS, Pickers
-from weft.observe.reading import Reader
+from weft.observe.sources.direct import DirectSource
+from weft.observe.sources.pickers import READ_AGAIN_SECONDS, Pickers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from weft.observe.history import History
-    from weft.observe.scrape_target import Target
+    from weft.observe.samples.history import History
+    from weft.observe.samples.scrape_target import Target
 
 SLICES = "/apis/discovery.k8s.io/v1/namespaces/team/endpointslices"
 RELEASE = EngineRelease(EngineName.VLLM, "0.32.0", "image")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.observe.amounts import accelerator_like, pod_requests
+from weft.observe.objects.amounts import accelerator_like, pod_requests
 
 Json = dict[str, Any]
 

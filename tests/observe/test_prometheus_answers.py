@@ -11,13 +11,13 @@ from prometheus_client import CollectorRegistry, Gauge
 from prometheus_client.exposition import choose_encoder
 
 from tests.listening import listening
-from weft.observe.prometheus import PrometheusAway, PrometheusSource, rate_of_all, selector
-from weft.observe.scrape_target import Target
+from weft.observe.samples.scrape_target import Target
+from weft.observe.sources.prometheus import PrometheusAway, PrometheusSource, rate_of_all, selector
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from weft.observe.history import History
+    from weft.observe.samples.history import History
 
     Series = tuple[dict[str, str], list[tuple[float, float]]]
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from weft.domain.quotas import QuotaRecord, QuotaScope
-from weft.observe.quota_records import read_quota
+from weft.observe.objects.quotas import read_quota
 
 Json = dict[str, Any]
 GPUS = "requests.nvidia.com/gpu"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.observe.arithmetic import few_far_longer
+from weft.observe.samples.arithmetic import few_far_longer
 from weft.twin.engine.counts import TOKEN_BUCKETS
 
 BOUNDS = (*map(float, TOKEN_BUCKETS), math.inf)

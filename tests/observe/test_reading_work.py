@@ -8,13 +8,13 @@ from tests.counting import counted
 from tests.observe.pages import Clock, page, target
 from weft.domain.shape import EngineName
 from weft.engines import series_for
-from weft.observe.direct import DirectSource, series_of
-from weft.observe.exposition import parse
-from weft.observe.observation import observe_pool
+from weft.observe.signals.observation import observe_pool
+from weft.observe.sources.direct import DirectSource, series_of
+from weft.observe.sources.exposition import parse
 
 if TYPE_CHECKING:
-    from weft.observe.arithmetic import Sample
-    from weft.observe.history import SeriesKey
+    from weft.observe.samples.arithmetic import Sample
+    from weft.observe.samples.history import SeriesKey
 
 SERIES = series_for(EngineName.VLLM, "0.32.0")
 VALUES = parse(page("vllm-0.32.0", "second"), SERIES.names)

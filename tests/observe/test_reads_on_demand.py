@@ -15,9 +15,9 @@ from weft.domain.cluster import ContainerFailure, PodIdentity, PodPhase, PodReco
 from weft.domain.shape import EngineName, EngineRelease
 from weft.domain.snapshot import PoolRecord, ResourceKey
 from weft.domain.status import PoolStatus
-from weft.observe.lookups import ConfigFiles, Priorities
-from weft.observe.pod_logs import PodLogs
-from weft.observe.reading import Reader
+from weft.observe.api_server.lookups import ConfigFiles, Priorities
+from weft.observe.api_server.pod_logs import PodLogs
+from weft.observe.api_server.reading import Reader
 from weft.observe.snapshot_builder import logs_needed
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ import pytest
 from weft.domain import labels
 from weft.domain.cluster import ContainerFailure, PodIdentity, PodPhase, Taint
 from weft.domain.times import known_instant
-from weft.observe.pod_words import scheduler_words
-from weft.observe.records import read_node, read_object, read_pod
+from weft.observe.objects.pod_words import scheduler_words
+from weft.observe.objects.records import read_node, read_object, read_pod
 
 Json = dict[str, Any]
 

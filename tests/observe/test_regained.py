@@ -11,7 +11,7 @@ from weft.domain.cluster import ContainerFailure, PodIdentity, PodPhase, PodReco
 from weft.domain.reports import ComputeDomainReport, Reports
 from weft.domain.status import Assignment, ComputeDomain, PoolStatus
 from weft.domain.workload import Role
-from weft.observe.regained import regained
+from weft.observe.custom_resources.regained import regained
 from weft.render import compute_domain_name, pod_name
 
 GPUS = ("nvidia.com/gpu", 4)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weft.domain.reports import ComputeDomainReport, DeviceReport, DomainMember, TopologyReport
-from weft.observe.report_records import read_compute_domain, read_devices, read_topology
+from weft.observe.objects.reports import read_compute_domain, read_devices, read_topology
 
 Json = dict[str, Any]
 GIB = 1 << 30

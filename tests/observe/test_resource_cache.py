@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.domain.labels import API_VERSION
-from weft.observe.resource_cache import ResourceCache, Seen
+from weft.observe.custom_resources.cache import ResourceCache, Seen
 
 Json = dict[str, Any]
 

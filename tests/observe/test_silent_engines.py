@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import pytest
 from aiohttp import web
 
-from weft.observe import direct
-from weft.observe.direct import DirectSource
-from weft.observe.scrape_target import Target
+from weft.observe.samples.scrape_target import Target
+from weft.observe.sources import direct
+from weft.observe.sources.direct import DirectSource
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -134,7 +134,7 @@ async def test_one_that_refuses_is_not_waited_for() -> None:
 async def test_turns_are_told_when_they_begin_and_when_they_end(caplog: pytest.LogCaptureFixture) -> None:
     engines = Engines(answering=1, silent=9)
     async with engines.served() as source:
-        with caplog.at_level(logging.WARNING, logger="weft.observe.direct"):
+        with caplog.at_level(logging.WARNING, logger="weft.observe.sources.direct"):
             for _ in range(3):
                 await engines.round(source)
             begun = [record.getMessage() for record in caplog.records]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.observe.test_records import pod
-from weft.observe.records import read_pod
+from weft.observe.objects.records import read_pod
 
 Json = dict[str, Any]
 

@@ -15,21 +15,21 @@ from tests.observe.fake_prometheus import FakePrometheus
 from weft.domain.errors import Bug
 from weft.domain.shape import EngineName
 from weft.engines import series_for
-from weft.observe.direct import DirectSource
-from weft.observe.exposition import parse
-from weft.observe.history import History, Origin
-from weft.observe.observation import observe_pool
-from weft.observe.prometheus import PrometheusAway, PrometheusSource, queries, selector
-from weft.observe.scrape_target import EngineTarget
-from weft.observe.sources import PreferredSource
+from weft.observe.samples.history import History, Origin
+from weft.observe.samples.scrape_target import EngineTarget
+from weft.observe.signals.observation import observe_pool
+from weft.observe.sources.direct import DirectSource
+from weft.observe.sources.exposition import parse
+from weft.observe.sources.prometheus import PrometheusAway, PrometheusSource, queries, selector
+from weft.observe.sources.source import PreferredSource
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator
 
     from tests.observe.fake_prometheus import Scrape
     from weft.domain.snapshot import PoolObservation
-    from weft.observe.history import SeriesKey
-    from weft.observe.scrape_target import Target
+    from weft.observe.samples.history import SeriesKey
+    from weft.observe.samples.scrape_target import Target
 
 SERIES = series_for(EngineName.VLLM, "0.33.0")
 NAMES = SERIES.names
@@ -219,7 +219,7 @@ async def test_what_prometheus_knows_wins_and_the_rest_is_scraped(
         direct.remember(uid, values)
     source = PreferredSource(PrometheusSource(url, executor), direct)
     everybody = fake.scrapes
-    with caplog.at_level(logging.INFO, logger="weft.observe.sources"):
+    with caplog.at_level(logging.INFO, logger="weft.observe.sources.source"):
         assert _origins(await source.collect(TARGETS)) == {"a": Origin.Prometheus, "b": Origin.Prometheus}
         fake.scrapes = [scrape for scrape in everybody if scrape[1] == "a"]
         assert _origins(await source.collect(TARGETS)) == {"a": Origin.Prometheus, "b": Origin.Engine}

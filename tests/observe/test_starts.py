@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from weft.domain.cluster import PodIdentity
 from weft.domain.start_up import MeasuredStart
-from weft.observe.starts import read_start, startup_seconds, with_weights
+from weft.observe.objects.starts import read_start, startup_seconds, with_weights
 
 Json = dict[str, Any]
 

@@ -14,16 +14,16 @@ from weft.domain.shape import EngineName, EngineRelease
 from weft.domain.snapshot import PoolRecord, ResourceKey
 from weft.domain.status import PoolStatus
 from weft.observe.collector import MetricsCollector
-from weft.observe.history import STALE_SECONDS, History
-from weft.observe.observation import observe_pool
-from weft.observe.prometheus import PrometheusSource
-from weft.observe.targets import targets_of
-from weft.observe.whole_replicas import of_whole_replicas
+from weft.observe.samples.history import STALE_SECONDS, History
+from weft.observe.samples.whole_replicas import of_whole_replicas
+from weft.observe.signals.observation import observe_pool
+from weft.observe.sources.prometheus import PrometheusSource
+from weft.observe.sources.targets import targets_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from weft.observe.scrape_target import Target
+    from weft.observe.samples.scrape_target import Target
 
 RELEASE = EngineRelease(EngineName.VLLM, "0.32.0", "image")
 RECORDED = (page("vllm-0.32.0", "first"), page("vllm-0.32.0", "second"))

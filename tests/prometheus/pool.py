@@ -21,10 +21,10 @@ from tests.prometheus.server import OddClock, RealPrometheus
 from weft.domain.scaling_spec import ScalingSpec
 from weft.domain.workload import Slo
 from weft.observe.collector import MetricsCollector
-from weft.observe.direct import DirectSource
-from weft.observe.history import Origin
-from weft.observe.prometheus import PrometheusSource
-from weft.observe.sources import PreferredSource
+from weft.observe.samples.history import Origin
+from weft.observe.sources.direct import DirectSource
+from weft.observe.sources.prometheus import PrometheusSource
+from weft.observe.sources.source import PreferredSource
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

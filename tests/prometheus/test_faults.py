@@ -15,7 +15,7 @@ from e2e.cluster.prometheus import PrometheusMissingError
 from tests.prometheus.engines import Load, page
 from tests.prometheus.pool import DECIDED_SECONDS, FULL, REPLICAS, WatchedPool, watched
 from tests.prometheus.server import HOUR
-from weft.observe.history import Origin
+from weft.observe.samples.history import Origin
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

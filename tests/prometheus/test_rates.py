@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from e2e.cluster.prometheus import PrometheusMissingError, require_prometheus
-from weft.observe.prometheus import rate_of_all
+from weft.observe.sources.prometheus import rate_of_all
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from kubernetes.client import ApiClient, Configuration
 
 from e2e.cluster.waiting import eventually
-from weft.observe.cluster_cache import ClusterCache
-from weft.observe.reading import Reader
+from weft.observe.api_server.reading import Reader
+from weft.observe.informers.cluster import ClusterCache
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,8 +12,8 @@ from kubernetes.client import ApiClient, Configuration
 from e2e.cluster.waiting import eventually
 from tests.protocol.scripted_server import ScriptedServer
 from weft.domain import labels
-from weft.observe.cluster_cache import ClusterCache
-from weft.observe.reading import Reader
+from weft.observe.api_server.reading import Reader
+from weft.observe.informers.cluster import ClusterCache
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,10 +12,10 @@ from kubernetes.client import ApiClient, Configuration
 
 from e2e.cluster.waiting import eventually
 from tests.protocol.scripted_server import ScriptedServer
-from weft.observe.reading import Reader
-from weft.observe.records import read_pod
-from weft.observe.reflector import Collection, ListWatch, Reflector
-from weft.observe.resource_cache import ResourceCache, Seen
+from weft.observe.api_server.reading import Reader
+from weft.observe.custom_resources.cache import ResourceCache, Seen
+from weft.observe.informers.reflector import Collection, ListWatch, Reflector
+from weft.observe.objects.records import read_pod
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,11 +12,11 @@ from kubernetes.client import ApiClient, Configuration
 from e2e.cluster.waiting import eventually
 from tests.protocol.scripted_server import ScriptedServer
 from weft.domain.reasons import Reason
-from weft.observe.cluster_cache import ClusterCache
-from weft.observe.reading import Reader
-from weft.observe.reflector import Reflector
-from weft.observe.report_cache import OptionalListWatch
-from weft.observe.report_records import COMPUTE_DOMAINS, RESOURCE_SLICES, TOPOLOGIES, read_topology
+from weft.observe.api_server.reading import Reader
+from weft.observe.informers.cluster import ClusterCache
+from weft.observe.informers.reflector import Reflector
+from weft.observe.informers.reports import OptionalListWatch
+from weft.observe.objects.reports import COMPUTE_DOMAINS, RESOURCE_SLICES, TOPOLOGIES, read_topology
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

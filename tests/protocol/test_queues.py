@@ -11,7 +11,7 @@ from e2e.cluster.waiting import eventually
 from tests.protocol.caches import ended, started
 from tests.protocol.scripted_server import ScriptedServer
 from weft.domain.queueing import QueueRecord
-from weft.observe.queue_records import LOCAL_QUEUES, OF_A_POD_GROUP, WORKLOADS
+from weft.observe.objects.queues import LOCAL_QUEUES, OF_A_POD_GROUP, WORKLOADS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

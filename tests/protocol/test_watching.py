@@ -19,8 +19,8 @@ from kubernetes.client import ApiClient, Configuration
 from e2e.cluster.waiting import eventually
 from tests.protocol.scripted_server import POOLS, SPLITS, ScriptedServer
 from weft.control.watching import RELIST_PAUSE_SECONDS, KopfThread, Round, Watched
-from weft.observe.reading import Reader
-from weft.observe.resource_cache import ResourceCache, list_resources
+from weft.observe.api_server.reading import Reader
+from weft.observe.custom_resources.cache import ResourceCache, list_resources
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

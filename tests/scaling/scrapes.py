@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from weft.domain.shape import EngineName
 from weft.engines import series_for
-from weft.observe.history import History
-from weft.observe.observation import observe_pool
-from weft.observe.scrape_target import EngineTarget
+from weft.observe.samples.history import History
+from weft.observe.samples.scrape_target import EngineTarget
+from weft.observe.signals.observation import observe_pool
 
 if TYPE_CHECKING:
     from weft.domain.snapshot import PoolObservation

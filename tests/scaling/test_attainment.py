@@ -13,10 +13,10 @@ from tests.scaling.cases import seen
 from tests.scaling.scrapes import SERIES
 from weft.domain.snapshot import PoolObservation  # noqa: TC001 - built below
 from weft.domain.workload import Slo
-from weft.observe.arithmetic import quantile
-from weft.observe.history import History
-from weft.observe.observation import observe_pool
-from weft.observe.scrape_target import EngineTarget
+from weft.observe.samples.arithmetic import quantile
+from weft.observe.samples.history import History
+from weft.observe.samples.scrape_target import EngineTarget
+from weft.observe.signals.observation import observe_pool
 from weft.scaling import live_figures
 from weft.scaling.attainment import attainment, share_within
 

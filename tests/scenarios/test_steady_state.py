@@ -14,7 +14,7 @@ from tests.installed import GROUP, PLACE_LABEL, VERSION
 from tests.scenarios.audit import CREATED, Asked, writes
 from tests.scenarios.conftest import RESYNC_SECONDS
 from tests.scenarios.constant_load import ConstantLoad
-from weft.observe.resource_cache import PLURALS
+from weft.observe.custom_resources.cache import PLURALS
 
 if TYPE_CHECKING:
     from e2e.cluster.control_plane import ControlPlane

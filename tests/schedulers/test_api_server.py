@@ -11,9 +11,9 @@ from weft.apply.sending import ApiRequest
 from weft.domain.queueing import QueueRecord
 from weft.domain.spec import SchedulerName
 from weft.domain.status import Handover
-from weft.observe.cluster_cache import ClusterCache
-from weft.observe.queue_records import OF_A_POD_GROUP
-from weft.observe.reading import Reader
+from weft.observe.api_server.reading import Reader
+from weft.observe.informers.cluster import ClusterCache
+from weft.observe.objects.queues import OF_A_POD_GROUP
 from weft.schedulers import scheduler_for
 
 if TYPE_CHECKING:

@@ -15,11 +15,11 @@ from tests.twin.serving_cases import CHAT, SPEED, SPLIT, poisson, serving, trace
 from weft.domain.shape import EngineName
 from weft.domain.start_up import MeasuredStart
 from weft.engines import FRONTS, series_for
-from weft.observe import arithmetic
-from weft.observe.direct import DirectSource
-from weft.observe.exposition import parse
-from weft.observe.observation import observe_pool
-from weft.observe.scrape_target import EngineTarget
+from weft.observe.samples import arithmetic
+from weft.observe.samples.scrape_target import EngineTarget
+from weft.observe.signals.observation import observe_pool
+from weft.observe.sources.direct import DirectSource
+from weft.observe.sources.exposition import parse
 from weft.twin.live.exposition import EngineMetrics
 from weft.twin.serving.observing import percentiles
 from weft.twin.serving.scrapes import ScrapeOptions

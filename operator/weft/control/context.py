@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from weft.control.health import Pulse
     from weft.control.options import RunOptions
     from weft.control.telemetry import Telemetry
-    from weft.observe.cluster_cache import ClusterCache
-    from weft.observe.cluster_clock import ClusterClock
+    from weft.observe.api_server.clock import ClusterClock
     from weft.observe.collector import MetricsCollector
-    from weft.observe.downloads import Downloads
-    from weft.observe.past import PastTraffic
-    from weft.observe.pickers import Pickers
-    from weft.observe.resource_cache import ResourceCache
+    from weft.observe.custom_resources.cache import ResourceCache
+    from weft.observe.informers.cluster import ClusterCache
     from weft.observe.snapshot_builder import Sources
+    from weft.observe.sources.downloads import Downloads
+    from weft.observe.sources.past import PastTraffic
+    from weft.observe.sources.pickers import Pickers
 
 
 @dataclass(frozen=True, slots=True)

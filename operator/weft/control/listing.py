@@ -6,8 +6,8 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from weft.observe.reading import Reader
-from weft.observe.resource_cache import PLURALS, list_resources
+from weft.observe.api_server.reading import Reader
+from weft.observe.custom_resources.cache import PLURALS, list_resources
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient

@@ -27,20 +27,20 @@ from weft.control.telemetry import Telemetry
 from weft.control.view import Viewer
 from weft.control.wake import Wake
 from weft.control.watching import KopfThread, Watched
-from weft.observe.cluster_cache import ClusterCache
-from weft.observe.cluster_clock import ClusterClock
+from weft.observe.api_server.clock import ClusterClock
+from weft.observe.api_server.lookups import ConfigFiles, Priorities
+from weft.observe.api_server.pod_logs import PodLogs
+from weft.observe.api_server.reading import Reader
 from weft.observe.collector import MetricsCollector
-from weft.observe.direct import DirectSource
-from weft.observe.downloads import Downloads
-from weft.observe.lookups import ConfigFiles, Priorities
-from weft.observe.past import PastTraffic
-from weft.observe.pickers import Pickers
-from weft.observe.pod_logs import PodLogs
-from weft.observe.prometheus import PrometheusSource
-from weft.observe.reading import Reader
-from weft.observe.resource_cache import ResourceCache
+from weft.observe.custom_resources.cache import ResourceCache
+from weft.observe.informers.cluster import ClusterCache
 from weft.observe.snapshot_builder import Sources
-from weft.observe.sources import PreferredSource
+from weft.observe.sources.direct import DirectSource
+from weft.observe.sources.downloads import Downloads
+from weft.observe.sources.past import PastTraffic
+from weft.observe.sources.pickers import Pickers
+from weft.observe.sources.prometheus import PrometheusSource
+from weft.observe.sources.source import PreferredSource
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
     from weft.control.options import RunOptions
-    from weft.observe.sources import MetricsSource
+    from weft.observe.sources.source import MetricsSource
 
 SETTLE_SECONDS = 0.3  # changes close together make one decision
 STOP_SECONDS = 2.0

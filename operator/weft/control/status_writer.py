@@ -16,7 +16,7 @@ from weft.domain.errors import Retry, WeftError
 from weft.domain.labels import CONVERGE_MANAGER, DECIDE_MANAGER
 from weft.domain.reasons import Reason
 from weft.domain.status import PoolProgress
-from weft.observe.resource_cache import version_of
+from weft.observe.custom_resources.cache import version_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

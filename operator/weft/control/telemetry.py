@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from weft.control.pass_gauges import Failures
     from weft.domain.decision import Decisions
     from weft.domain.snapshot import Snapshot
-    from weft.observe.history import Origin
+    from weft.observe.samples.history import Origin
 
 DECISION_BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 

@@ -19,12 +19,12 @@ import kopf
 from weft.control.connection import kopf_connection
 from weft.control.watch_pacing import EndlessBackoff, PacedSessions
 from weft.domain import labels
-from weft.observe.resource_cache import PLURALS, version_of
+from weft.observe.custom_resources.cache import PLURALS, version_of
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
-    from weft.observe.resource_cache import ResourceCache
+    from weft.observe.custom_resources.cache import ResourceCache
 
 WATCHER_TASKS = "watcher for"  # how kopf names its tasks: private, so a test pins it
 LONGEST_BACKOFF_SECONDS = 30.0

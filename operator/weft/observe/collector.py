@@ -14,10 +14,10 @@ from weft.domain.crews import crews_of, of_no_replica
 from weft.domain.errors import Invalid
 from weft.domain.snapshot import Caveat, PoolObservation
 from weft.domain.spec import RouterKind
-from weft.observe.history import Origin
-from weft.observe.observation import observe_pool, words_of
-from weft.observe.targets import fronts_of, targets_of
-from weft.observe.whole_replicas import of_whole_replicas
+from weft.observe.samples.history import Origin
+from weft.observe.samples.whole_replicas import of_whole_replicas
+from weft.observe.signals.observation import observe_pool, words_of
+from weft.observe.sources.targets import fronts_of, targets_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from weft.domain.cluster import PodRecord
     from weft.domain.crews import Crews
     from weft.domain.snapshot import EngineWord, PoolRecord, ResourceKey
-    from weft.observe.history import History
-    from weft.observe.scrape_target import EngineTarget, Target
-    from weft.observe.sources import MetricsSource
+    from weft.observe.samples.history import History
+    from weft.observe.samples.scrape_target import EngineTarget, Target
+    from weft.observe.sources.source import MetricsSource
 
     # A pool, its replicas and the routers or pickers that count its requests.
     _Asked = tuple[PoolRecord, tuple[EngineTarget, ...], tuple[Target, ...]]

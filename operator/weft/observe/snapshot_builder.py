@@ -14,10 +14,10 @@ from weft.domain.snapshot import Snapshot
 from weft.domain.spec import RouterKind
 from weft.domain.stumbling import left_as_they_are
 from weft.engines import adapter_for, engine_in
-from weft.observe.bodies import Bodies
-from weft.observe.records import read_object
-from weft.observe.regaining import Regaining
-from weft.observe.resource_cache import POOL_KIND, SPLIT_KIND
+from weft.observe.custom_resources.bodies import Bodies
+from weft.observe.custom_resources.cache import POOL_KIND, SPLIT_KIND
+from weft.observe.custom_resources.regaining import Regaining
+from weft.observe.objects.records import read_object
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from weft.domain.snapshot import PoolObservation, PoolRecord, ResourceKey, SplitRecord
     from weft.domain.spec import PoolSpec, SplitSpec
     from weft.domain.stumbling import Stumbled
-    from weft.observe.cluster_cache import ClusterCache
-    from weft.observe.lookups import ConfigFiles, Priorities
-    from weft.observe.pod_logs import PodLogs
-    from weft.observe.resource_cache import ResourceCache
+    from weft.observe.api_server.lookups import ConfigFiles, Priorities
+    from weft.observe.api_server.pod_logs import PodLogs
+    from weft.observe.custom_resources.cache import ResourceCache
+    from weft.observe.informers.cluster import ClusterCache
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 from weft.cli.cluster.kubeconfig import choose_context, has_a_kubeconfig, is_in_a_pod
 from weft.cli.ends.failure import CLUSTER_REFUSES, INPUT_IS_WRONG, CommandFailure
 from weft.domain.labels import API_VERSION, GROUP
-from weft.observe.reading import Reader, resource_path
-from weft.observe.resource_cache import PLURALS
+from weft.observe.api_server.reading import Reader, resource_path
+from weft.observe.custom_resources.cache import PLURALS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kubernetes.client import ApiException, Configuration
 
-    from weft.observe.report_records import OptionalKind
+    from weft.observe.objects.reports import OptionalKind
 
 Json = dict[str, Any]
 FORBIDDEN, NOT_FOUND = 403, 404
@@ -55,7 +55,7 @@ class ClusterReader:
         """Return all objects of a kind, none where the cluster does not serve it; None where listing is forbidden."""
         from kubernetes.client import ApiException
 
-        from weft.observe.report_cache import served_path
+        from weft.observe.informers.reports import served_path
 
         try:
             path = self._answer(kind.name, lambda: served_path(self.reader, kind))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from weft.cli.cluster.reading import ClusterReader
     from weft.domain.cluster import PodRecord
     from weft.domain.hardware import Accelerator
-    from weft.observe.report_records import OptionalKind
+    from weft.observe.objects.reports import OptionalKind
 
 Json = dict[str, Any]
 IMAGINED_NODES = 64  # nodes of each accelerator
@@ -56,7 +56,7 @@ def world_of_file(path: str) -> World:
         wrong = what_is_wrong(body) if body.get("kind") in ("Node", "Pod") else None
         if wrong is not None:
             raise CommandFailure(f"{_which(body)} in object {number} of {shown(path)}: {wrong}, as {_HOW} prints it")
-    from weft.observe.report_records import KINDS
+    from weft.observe.objects.reports import KINDS
 
     found = {kind: [body for body in of_kind(documents, kind.kind) if _is_of(body, kind)] for kind in KINDS}
     world = _world(_each_once(of_kind(documents, "Node")), _each_once(of_kind(documents, "Pod")))
@@ -87,7 +87,7 @@ def _which(body: Json) -> str:
 
 def world_of_cluster(reader: ClusterReader) -> World:
     """Read all nodes and pods of a cluster, and the reports that may be read."""
-    from weft.observe.report_records import KINDS
+    from weft.observe.objects.reports import KINDS
 
     world = _world(reader.nodes(), reader.pods())
     found = {kind: reader.optional(kind) for kind in KINDS}
@@ -119,7 +119,7 @@ def world_of_counts(counts: Iterable[tuple[Accelerator, int]]) -> World:
 
 
 def _world(nodes: list[Json], pods: list[Json]) -> World:
-    from weft.observe.records import read_node, read_pod
+    from weft.observe.objects.records import read_node, read_pod
 
     read = (read_pod(pod) for pod in pods)
     ours = tuple(pod for pod in read if pod is not None)
@@ -128,7 +128,7 @@ def _world(nodes: list[Json], pods: list[Json]) -> World:
 
 def _names_of_pools(pods: list[Json]) -> Iterator[tuple[str, str]]:
     """Yield the UID and `namespace/name` of the pool of each pod of ours."""
-    from weft.observe.identity import identify
+    from weft.observe.objects.identity import identify
 
     for pod in pods:
         meta = pod["metadata"]
@@ -145,7 +145,7 @@ def _is_of(body: Json, kind: OptionalKind) -> bool:
 
 
 def _reports(found: Mapping[OptionalKind, list[Json]], refused: tuple[str, ...]) -> Reports:
-    from weft.observe import report_records as read
+    from weft.observe.objects import reports as read
 
     devices = (read.read_devices(body) for body in found[read.RESOURCE_SLICES])
     return Reports(

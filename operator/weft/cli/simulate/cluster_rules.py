@@ -55,7 +55,7 @@ def quotas_in(documents: list[Json], world: World) -> tuple[QuotaRecord, ...]:
     Those in the resources' files override those in the fabric's. Raises `CommandFailure` for one that no API server
     would accept.
     """
-    from weft.observe.quota_records import read_quota
+    from weft.observe.objects.quotas import read_quota
 
     bodies = {}
     for body in of_kind([*world.beside, *documents], "ResourceQuota"):

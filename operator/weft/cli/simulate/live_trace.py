@@ -94,7 +94,7 @@ def _rates(recorded: Recorded, names: tuple[str, ...]) -> tuple[float, list[Mapp
     from prometheus_api_client.exceptions import PrometheusApiClientException
     from urllib3.util.retry import Retry
 
-    from weft.observe.prometheus import rate_of_all
+    from weft.observe.sources.prometheus import rate_of_all
 
     client = PrometheusConnect(url=recorded.url, retry=Retry(total=0), timeout=_TIMEOUT_SECONDS)
     end = datetime.now(tz=UTC).replace(microsecond=0)  # whole seconds, as the client rounds times

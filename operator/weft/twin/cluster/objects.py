@@ -6,7 +6,7 @@ import copy
 from typing import TYPE_CHECKING, Any
 
 from weft.domain.cluster import ObjectRecord
-from weft.observe.identity import controller_uid
+from weft.observe.objects.identity import controller_uid
 
 if TYPE_CHECKING:
     from weft.domain.action import ApplyObject, DeleteObject

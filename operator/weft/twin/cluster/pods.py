@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.catalog import load
 from weft.domain.changed import changed
-from weft.observe.records import read_pod
+from weft.observe.objects.records import read_pod
 
 if TYPE_CHECKING:
     from weft.domain.cluster import NodeRecord, PodRecord, Taint

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from weft.domain.snapshot import PodObservation
-from weft.observe.arithmetic import PERCENTILES
-from weft.observe.caveats import coarse
-from weft.observe.pool_totals import Histograms, Together, add_up
+from weft.observe.samples.arithmetic import PERCENTILES
+from weft.observe.signals.caveats import coarse
+from weft.observe.signals.pool_totals import Histograms, Together, add_up
 from weft.twin.engine.counts import TOKEN_BUCKETS, TPOT_BUCKETS, TRANSFER_BUCKETS, TTFT_BUCKETS
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from weft.domain.snapshot import Buckets, PoolObservation
     from weft.domain.start_up import MeasuredStart
-    from weft.observe.arriving import Arrived
+    from weft.observe.signals.arriving import Arrived
     from weft.twin.engine.engine import SimulatedEngine
 
     Percentiles = tuple[tuple[int, float], ...]
@@ -124,7 +124,7 @@ def observe_engines(expected: int, seen: Sequence[SeenEngine], arrived: Arrived,
 
 
 def percentiles(bounds: Sequence[float], counts: Sequence[float], mean: float | None) -> Percentiles:
-    """Return percentiles as `weft.observe.arithmetic.percentiles`, of cumulative counts that are known to ascend."""
+    """Percentiles as `weft.observe.samples.arithmetic.percentiles`, of cumulative counts that are known to ascend."""
     return () if mean is None else tuple(zip(PERCENTILES, _values(_SHARES, bounds, counts, mean), strict=True))
 
 

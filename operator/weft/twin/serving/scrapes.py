@@ -13,9 +13,9 @@ from random import Random
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from weft.domain.remembered import LastAnswers
-from weft.observe.arriving import ARRIVAL_SECONDS, Arrived
-from weft.observe.history import STALE_SECONDS
-from weft.observe.observation import common_seconds
+from weft.observe.samples.history import STALE_SECONDS
+from weft.observe.signals.arriving import ARRIVAL_SECONDS, Arrived
+from weft.observe.signals.observation import common_seconds
 from weft.twin.serving.observing import Scrape, SeenEngine, observe_engine, observe_engines, scrape
 
 if TYPE_CHECKING:

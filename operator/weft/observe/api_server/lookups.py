@@ -1,0 +1,80 @@
+"""Small reads on demand, cached for a while: a model's config in a ConfigMap, the values of PriorityClasses."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from kubernetes.client.exceptions import ApiException
+from urllib3.exceptions import HTTPError
+
+from weft.observe.api_server.reading import has_nothing_for_us, resource_path
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from weft.observe.api_server.reading import Reader
+
+CONFIG_SECONDS = 30.0
+PRIORITY_SECONDS = 60.0
+
+
+class ConfigFiles:
+    """Texts from ConfigMaps. A missing or forbidden ConfigMap gives None; in an outage the last answer stays."""
+
+    def __init__(self, reader: Reader, clock: Callable[[], float] = time.monotonic) -> None:
+        """Nothing is read before it is asked for."""
+        self._reader = reader
+        self._clock = clock
+        self._known: dict[tuple[str, str], tuple[float, dict[str, str]]] = {}
+
+    def text(self, namespace: str, name: str, key: str) -> str | None:
+        """The content of one key, at most half a minute old while the API server answers."""
+        read_at, data = self._known.get((namespace, name), (None, {}))
+        if read_at is None or self._clock() - read_at >= CONFIG_SECONDS:
+            data = self._read(namespace, name, data)
+            self._known[namespace, name] = (self._clock(), data)
+        return data.get(key)
+
+    def _read(self, namespace: str, name: str, known: dict[str, str]) -> dict[str, str]:
+        try:
+            return dict(self._reader.get(resource_path("v1", "configmaps", namespace, name)).get("data") or {})
+        except ApiException as error:
+            return {} if has_nothing_for_us(error) else known
+        except HTTPError:
+            return known
+
+
+class Priorities:
+    """Values of PriorityClasses by name, and which preempt; empty if reading them is not permitted."""
+
+    def __init__(self, reader: Reader, clock: Callable[[], float] = time.monotonic) -> None:
+        """Nothing is read before it is asked for."""
+        self._reader = reader
+        self._clock = clock
+        self._read_at: float | None = None
+        self._values: dict[str, int] = {}
+        self._polite: frozenset[str] = frozenset()
+
+    def value(self, name: str | None) -> int:
+        """The value of a class, 0 for no class and for an unknown one."""
+        if name is None:
+            return 0
+        if self._read_at is None or self._clock() - self._read_at >= PRIORITY_SECONDS:
+            self._read_at = self._clock()
+            self._refresh()
+        return self._values.get(name, 0)
+
+    def preempts(self, name: str | None) -> bool:
+        """Whether pods of a class may preempt others, as of the last call of `value`."""
+        return name not in self._polite
+
+    def _refresh(self) -> None:
+        try:
+            listed = self._reader.get(resource_path("scheduling.k8s.io/v1", "priorityclasses"))
+        except (ApiException, HTTPError):
+            return
+        self._polite = frozenset(
+            item["metadata"]["name"] for item in listed.get("items") or () if item.get("preemptionPolicy") == "Never"
+        )
+        self._values = {item["metadata"]["name"]: int(item.get("value") or 0) for item in listed.get("items") or ()}

@@ -1,0 +1,5 @@
+"""InferencePools and PDSplits.
+
+`cache`: their bodies as last seen. `bodies`: these as records. `regained`: replicas that a status has lost, and
+    `regaining` the same of all pools, where one with an error leaves the others readable.
+"""

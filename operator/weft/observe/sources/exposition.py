@@ -1,0 +1,78 @@
+"""Prometheus' text format, limited to the families we asked for."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import TYPE_CHECKING
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from weft.observe.samples.history import series_key
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from prometheus_client.samples import Sample
+
+    from weft.observe.samples.history import SeriesKey
+
+HISTOGRAM_PARTS = ("", "_bucket", "_sum", "_count")
+# Samples of these families: 72 data-parallel ranks on one page have half as many.
+MOST_SAMPLES = 20_000
+# Series with parsed labels: those of a scrape recur in the next one, and on each replica of a pool.
+REMEMBERED = 32_768
+# Longer ones, of a broken or malicious engine, are not cached: so many of 4 MiB would fill the memory.
+LONGEST_REMEMBERED = 4096
+_NO_COUNT = -1.25e-300
+
+
+def parse(text: str, names: Iterable[str]) -> dict[SeriesKey, float]:
+    """Values of the samples of `names` (a histogram's name stands for its buckets, sum and count).
+
+    Lines of other families are skipped before parsing, comments too: an engine exposes hundreds of series. Malformed
+    lines are left out, and so is a last one without an end, whose number may be cut off. A series with two values
+    has none. Nothing is read from a page with more than `MOST_SAMPLES`.
+    """
+    wanted = {f"{name}{part}" for name in names for part in HISTOGRAM_PARTS}
+    lines = [line.strip() for line in text[: text.rfind("\n") + 1].split("\n") if line[:1] != "#"]
+    lines = [line for line in lines if _name_of(line) in wanted]
+    if len(lines) > MOST_SAMPLES:
+        return {}
+    values: dict[SeriesKey, float] = {}
+    for line in lines:
+        for key, value in _told(line):
+            values[key] = value if values.get(key, value) == value else math.nan
+    return values
+
+
+def _told(line: str) -> list[tuple[SeriesKey, float]]:
+    """The sample of a line as a list, empty if there is none."""
+    series, _, value = line.rpartition(" ")
+    is_series = len(series) <= LONGEST_REMEMBERED and (series.endswith("}") or " " not in series)
+    key = _key(series) if is_series else None
+    if key is None:
+        return [(series_key(sample.name, sample.labels), float(sample.value)) for sample in _samples(line)]
+    try:
+        return [(key, float(value))]
+    except ValueError:
+        return []
+
+
+@functools.lru_cache(maxsize=REMEMBERED)
+def _key(series: str) -> SeriesKey | None:
+    """The key of a series as text before a value; None if it is not exactly one series."""
+    found = _samples(f"{series} {_NO_COUNT}")
+    return series_key(found[0].name, found[0].labels) if [each.value for each in found] == [_NO_COUNT] else None
+
+
+def _samples(line: str) -> list[Sample]:
+    try:
+        families = list(text_string_to_metric_families(f"{line}\n"))
+    except (ValueError, IndexError, KeyError):
+        return []
+    return [sample for family in families for sample in family.samples]
+
+
+def _name_of(line: str) -> str:
+    return line.partition("{")[0].partition(" ")[0]
