@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.timeout(900)
 
-LATE_SECONDS = 2.0  # a request that comes this long before SIGTERM is not done by then: 900 tokens take 5 s and more
+LATE_SECONDS = 1.2  # a request that comes this long before SIGTERM is not done by then: 2,000 tokens take 3 s and more
+LONG = {"maxModelLen": 2048}  # all that the tiny model was made for
 
 
 def test_a_pool_becomes_ready_and_answers(operator: OperatorProcess, team: Team) -> None:
@@ -87,7 +88,8 @@ def grow_and_shrink(team: Team, at_the_top: Callable[[], object] = lambda: None)
     A worker of its own takes twice the time for a token: streams are long enough for what happens meanwhile.
     """
     scaling = {"minReplicas": 1, "maxReplicas": 2, "scaleDownDelay": "20s"}
-    team.apply(team.pool("busy", scaling=scaling, engine=with_a_worker(team)))
+    model = team.tiny_model() | LONG
+    team.apply(team.pool("busy", model=model, scaling=scaling, engine=with_a_worker(team)))
     team.wait_for("wpool", "busy", "Ready")
     address = team.service_address("busy")
     with Load(lambda: address, interval_seconds=0.25):
@@ -139,7 +141,7 @@ def addresses(pods: list[Json]) -> list[str]:
 class Streamed:
     """A long streamed completion that runs beside the test."""
 
-    TOKENS = 900
+    TOKENS = 2000
 
     def __init__(self, endpoint: Endpoint) -> None:
         """Start it."""

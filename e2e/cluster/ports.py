@@ -21,7 +21,6 @@ RANGE = range(12_000, 30_000)
 
 _first = os.getpid() * 97 % len(RANGE)  # processes that start together look at different ones
 _following: Iterator[int] = itertools.cycle([*RANGE[_first:], *RANGE[:_first]])
-_claims: list[socket.socket] = []  # held until this process ends
 
 
 def free_port() -> int:
@@ -45,12 +44,12 @@ def _is_taken(port: int) -> bool:
 
 
 def _claim(port: int) -> bool:
-    """Whether it is ours now: a name without a file, which the kernel gives to one process and takes back from it."""
+    """Whether it is ours now: a name without a file, which the kernel gives to one process and takes back as it ends."""
     claim = socket.socket(socket.AF_UNIX)
     try:
         claim.bind(f"\0weft-port-{port}")
     except OSError:
         claim.close()
         return False
-    _claims.append(claim)
+    claim.detach()  # stays open, and nobody closes it
     return True
