@@ -93,14 +93,16 @@ jq -r 'select(.scenario == "code" and .policy == "weft" and .startup_seconds == 
 
 # Of the rows that are committed; docs/roadmap.md says which are to be run again.
 NOTE = """\
-**How old these runs are.** All are from before [ADR 0082](adr/0082-prompts-of-experts-are-launched-layer-by-layer.md),
-which changed predicted first tokens, and with them the simulated engines, for every rule alike. No row has what Weft
-decides since by ADR 0084 and later, such as cycles (ADR 0101). Older still:
+**How old these runs are.** `long-context` with starts of 120 s was run for all rules in November 2026, with `keda-slo`,
+which was run nowhere else here. All other runs are from before
+[ADR 0082](adr/0082-prompts-of-experts-are-launched-layer-by-layer.md), which changed predicted first tokens, and with
+them the simulated engines, for every rule alike; none of them has what Weft decides since by ADR 0084 and later, such
+as cycles (ADR 0101). Older still:
 
 | rows | from before |
 |---|---|
 | `reasoning-split` | [ADR 0051](adr/0051-a-guess-at-most-doubles-the-replicas.md) |
-| oracle, except `code` and `conversation` at 120 s | its present search, which may find cheaper runs |
+| oracle, except `code`, `conversation` and `long-context` at 120 s | its present search, which may find cheaper runs |
 
 """
 
