@@ -44,7 +44,7 @@ def _is_taken(port: int) -> bool:
 
 
 def _claim(port: int) -> bool:
-    """Whether it is ours now: a name without a file, which the kernel gives to one process and takes back as it ends."""
+    """Whether it is ours now: a name without a file, which the kernel gives one process and takes back as it ends."""
     claim = socket.socket(socket.AF_UNIX)
     try:
         claim.bind(f"\0weft-port-{port}")
