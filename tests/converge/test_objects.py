@@ -120,16 +120,21 @@ def test_somebody_elses_object_is_left_alone_and_named() -> None:
 
 
 OF_ITS_PREDECESSOR = [{"kind": "InferencePool", "name": "chat", "uid": "earlier", "controller": True}]
+OF_A_SPLIT = [{"kind": "PDSplit", "name": "chat", "uid": "split", "controller": True}]
 
 
 @pytest.mark.parametrize(
     ("theirs", "words"),
     [
-        ({}, "delete or rename it"),
+        ({}, "does not belong to InferencePool/chat, so Weft leaves it alone: delete it, or give InferencePool/chat"),
+        (
+            {"ownerReferences": OF_A_SPLIT, "labels": {labels.MANAGED_BY: labels.MANAGED_BY_WEFT}},
+            "belongs to PDSplit/chat, so Weft leaves it alone: give InferencePool/chat another name",
+        ),
         ({"ownerReferences": OF_ITS_PREDECESSOR}, "belongs to an earlier InferencePool/chat"),
         ({"labels": {labels.MANAGED_BY: labels.MANAGED_BY_WEFT}}, "has lost its owner reference"),
     ],
-    ids=["a stranger's", "its predecessor's", "its own without owner"],
+    ids=["a stranger's", "another resource's", "its predecessor's", "its own without owner"],
 )
 def test_whoever_has_the_name_the_user_reads_what_ends_that(theirs: Json, words: str) -> None:
     """Nobody has to rename anything for what Kubernetes is about to delete."""

@@ -26,8 +26,10 @@ def why_taken(found: Json, wanted: Json) -> Explanation:
         told = f"belongs to an earlier {owner}: Kubernetes deletes it as that is gone, and Weft then makes its own"
     elif not has and (meta.get("labels") or {}).get(labels.MANAGED_BY) == labels.MANAGED_BY_WEFT:
         told = "has lost its owner reference, so Weft leaves it alone: delete it, and Weft makes it anew"
+    elif has:
+        told = f"belongs to {has.get('kind')}/{has.get('name')}, so Weft leaves it alone: give {owner} another name"
     else:
-        told = "exists and is not ours: delete or rename it, Weft leaves it alone"
+        told = f"does not belong to {owner}, so Weft leaves it alone: delete it, or give {owner} another name"
     return Explanation(Reason.NameTaken, f"{name} {told}")
 
 
