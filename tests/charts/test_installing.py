@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.charts.conftest import CHART, NAMESPACE
+from tests.charts.conftest import CHART, NAMESPACE, REPOSITORY
 from weft.observe.api_server.reading import Reader, resource_path
 
 if TYPE_CHECKING:
@@ -54,3 +54,13 @@ def test_install_upgrade_and_uninstall_leave_only_the_definitions(
         assert ours_of_cluster(api) == set()
         assert deployments(api) == []
         assert definitions(api) == CRDS
+
+
+@pytest.mark.timeout(300)
+def test_who_applied_by_kubectl_may_go_on_with_a_tool_that_applies_server_side(
+    private_control_plane: ControlPlane, tools: Tools
+) -> None:
+    """As Flux and Argo CD do: a default inside a list that is one value would differ from what they apply."""
+    kubectl = (tools.kubectl, "--kubeconfig", private_control_plane.kubeconfig)
+    tools.run(*kubectl, "apply", "-k", REPOSITORY / "manifests" / "base")
+    tools.run(*kubectl, "apply", "--server-side", "--field-manager=flux", "-k", REPOSITORY / "manifests" / "base")
