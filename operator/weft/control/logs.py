@@ -8,6 +8,7 @@ import sys
 from datetime import UTC, datetime
 
 QUIET = ("kubernetes.informer", "urllib3", "aiohttp.access", "kopf", "prometheus_api_client")
+STARTS_OF_KOPF = "kopf._core.reactor.running"  # warns at each start that it gets no signals, which Weft handles itself
 
 
 class JsonFormatter(logging.Formatter):
@@ -35,3 +36,4 @@ def set_up_logs(*, as_json: bool) -> None:
     for name in QUIET:
         logging.getLogger(name).setLevel(logging.WARNING)
     logging.getLogger("kubernetes.informer").setLevel(logging.CRITICAL)
+    logging.getLogger(STARTS_OF_KOPF).setLevel(logging.ERROR)

@@ -70,6 +70,8 @@ class Operator:
     async def serve(self, stop: asyncio.Event, client: ApiClient | None = None) -> None:
         """Run until `stop` is set. Raises `Blocked` without usable credentials."""
         client = client or connect(self._options)
+        served = ", ".join(self._options.namespaces)
+        log.info("serving %s of %s", f"only {served}" if served else "all namespaces", client.configuration.host)
         async with contextlib.AsyncExitStack() as exits:
             executor = ThreadPoolExecutor(THREADS, thread_name_prefix="weft")
             exits.callback(executor.shutdown, wait=False, cancel_futures=True)
