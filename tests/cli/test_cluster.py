@@ -19,7 +19,7 @@ def test_explain_answers_yes_only_once_it_is_ready(place: Place) -> None:
     place.create(pool())
     before = weft("explain", "wpool/chat", "-n", place.namespace)
     assert 1 == before.code
-    assert "is the operator running?" in before.out
+    assert "Does the operator run, and serve this namespace?" in before.out
     place.decide(pool(), ready=False)
     failing = weft("explain", "InferencePool/chat", "-n", place.namespace)
     assert 1 == failing.code

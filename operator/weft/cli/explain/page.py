@@ -22,6 +22,10 @@ _ORDER = (
     *("Planned", "ArgumentsUnknown", "Relaxed", "Placed", "Ready", "CapacityRequested"),
     *("SLOMet", "NetworkBound", "TransfersFailing", "Reconciling", "Stalled"),
 )
+_NOT_LOOKED_AT = (
+    "Weft has not looked at it yet. Does the operator run, and serve this namespace? "
+    "`kubectl -n weft-system get pods` and `kubectl -n weft-system logs deployment/weft-controller` tell."
+)
 SLOW_TIMES = 2.0  # a transfer is slow from so many times its expected duration
 _OBSERVED = {
     "inputTokens": "{} tokens in",
@@ -40,7 +44,7 @@ def explanation(body: Json) -> RenderableType:
     status = body.get("status") or {}
     parts: list[RenderableType] = [_headline(body, status), _conditions(status)]
     if not status:
-        parts.append(Text("Weft has not looked at it yet: is the operator running?", style="yellow"))
+        parts.append(Text(_NOT_LOOKED_AT, style="yellow"))
     tellers = (_scale, _plan, _start_up, _assignments, _failure, _avoided, _transport, _observed, _calibrated)
     sections = [teller(status) for teller in tellers]
     parts.extend(Padding(section, (1, 0, 0, 0)) for section in sections if section is not None)

@@ -50,10 +50,10 @@ def _row(body: Json, name: str) -> list[str | Text]:
     status = body.get("status") or {}
     observed = status.get("observed") or {}
     ready, desired = _counts(status)
-    why = _telling(status)
+    why = _telling(status) if status else {"reason": "not looked at yet"}
     return [
         name,
-        Text(ready, style="green" if ready == desired else "yellow"),
+        Text(ready, style="green" if status and ready == desired else "yellow"),
         desired,
         "" if body["kind"] == "PDSplit" else (status.get("plan") or {}).get("shape", ""),
         figure(observed.get("requestsPerSecond", "-")),
@@ -65,6 +65,8 @@ def _row(body: Json, name: str) -> list[str | Text]:
 
 
 def _counts(status: Json) -> tuple[str, str]:
+    if not status:
+        return "-", "-"
     if "prefill" in status or "decode" in status:
         sides = [status.get(side) or {} for side in ("prefill", "decode")]
         return "+".join(str(side.get("ready", 0)) for side in sides), "+".join(
