@@ -154,7 +154,7 @@ def status(_: argparse.Namespace) -> None:
     """Say whether the cluster runs; exit with 1 when it does not."""
     state = state_directory()
     if not _runs(state):
-        sys.exit("no cluster runs; start one with: python -m e2e.cluster up")
+        sys.exit("no cluster runs; start one with: make cluster-up")
     print(_instructions(build.ensure(["kubectl"])["kubectl"]))
 
 
@@ -188,12 +188,16 @@ def _alone(state: Path) -> Iterator[None]:
 
 def _instructions(kubectl: Path) -> str:
     state = state_directory()
+    shown = kubectl if shutil.which("kubectl") is None else "kubectl"
     lines = (
-        "the cluster is ready:",
+        "the cluster is ready: its nodes and pods are simulated, nothing serves in them, and Weft is not in it yet",
         f"  export KUBECONFIG={state / 'kubeconfig'}",
-        f"  {kubectl if shutil.which('kubectl') is None else 'kubectl'} get nodes",
+        f"  {shown} get nodes",
+        f"  {shown} apply -k crds",
+        "  .venv/bin/weft run --plain-logs     # the operator, in this terminal until Ctrl-C",
+        f"  {shown} apply -f examples/coding-agent.yaml     # in another one, with the same KUBECONFIG",
         f"  logs: {state / 'cluster' / 'logs'}   requests: {state / 'cluster' / 'audit.log'}",
-        "  stop it with: python -m e2e.cluster down",
+        "  stop it with: make cluster-down",
     )
     return "\n".join(lines)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -39,7 +40,7 @@ class Shell:
     def kubectl(self, *arguments: str) -> str:
         kubectl = build.ensure(["kubectl"])["kubectl"]
         command = [str(kubectl), "--kubeconfig", str(self.state / "kubeconfig"), *arguments]
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout
 
 
 @pytest.fixture
@@ -68,6 +69,19 @@ def test_a_cluster_goes_up_once_and_down(shell: Shell) -> None:
     assert not holder.alive
     assert not list(shell.state.iterdir())
     assert shell.run("down").stdout == "no cluster runs\n"
+
+
+def test_what_it_prints_installs_the_resources_and_an_example(shell: Shell) -> None:
+    """Who has never seen Weft needs no other page to get there, and none to end it."""
+    printed = shell.run("up", "--h200=1", "--racks=0", "--plain=0").stdout
+    for command in re.findall(r"kubectl (apply -k .*?)(?: +#.*)?$", printed, re.MULTILINE):
+        shell.kubectl(*command.split())
+    shell.kubectl("wait", "--for=condition=Established", "crd", "--all")
+    for command in re.findall(r"kubectl (apply -f .*?)(?: +#.*)?$", printed, re.MULTILINE):
+        shell.kubectl(*command.split())
+    assert "inferencepool.weft.dev/coding-agent\n" == shell.kubectl("get", "inferencepools.weft.dev", "-o", "name")
+    assert re.search(r"^cluster-down:", (REPOSITORY / "Makefile").read_text(), re.MULTILINE)
+    assert "stop it with: make cluster-down" in printed
 
 
 def test_down_cleans_up_after_a_crash_and_up_starts_anew(shell: Shell) -> None:
