@@ -263,6 +263,27 @@ def test_a_refusal_says_who_can_change_it(
     assert message in str(refused.value)
 
 
+QUOTA = 'pods "p" is forbidden: failed quota: q: must specify '
+SET = "; set spec.engine.resources.cpu and spec.engine.resources.memory"
+
+
+@pytest.mark.parametrize(
+    ("missing", "told"),
+    [
+        ("requests.cpu for: engine; requests.memory for: engine", SET),
+        ("limits.cpu for: engine", f"{SET}, and take limits.cpu out of the quota: Weft never limits CPU"),
+    ],
+)
+def test_a_quota_that_counts_what_a_pod_leaves_open_is_told_with_the_fields(
+    outbox: Outbox, missing: str, told: str
+) -> None:
+    """The API server names the container and what it lacks, and the user has no pod template to write that into."""
+    outbox.answers(403, QUOTA + missing)
+    with pytest.raises(Blocked) as refused:
+        outbox.writer.carry_out(CreatePod(POD))
+    assert QUOTA + missing + told == str(refused.value)
+
+
 def write(outbox: Outbox, action: Action | None) -> None:
     """Do an action; None is a status."""
     if action is None:

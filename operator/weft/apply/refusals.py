@@ -49,7 +49,7 @@ def refused(answer: ApiResponse) -> WeftError:
     if answer.status == FORBIDDEN and _namespace_terminates(answer):
         return Blocked(Reason.NamespaceTerminating, "the namespace is being deleted: nothing is created in it any more")
     if answer.status == FORBIDDEN:
-        return not_permitted(message) if is_rbac(message) else Blocked(Reason.PodRefused, message)
+        return not_permitted(message) if is_rbac(message) else Blocked(Reason.PodRefused, message + _to_set(message))
     if answer.conflicts:
         return Retry(Reason.StatusConflict, message)
     if answer.status in _SAY_NOTHING_OF_THE_OBJECT or answer.status >= SERVER_ERRORS:
@@ -66,6 +66,14 @@ def _namespace_terminates(answer: ApiResponse) -> bool:
 def is_rbac(message: str) -> bool:
     """Whether Weft's own RBAC permissions are the reason, by the API server's wording."""
     return " cannot " in message and " resource " in message and "User " in message
+
+
+def _to_set(message: str) -> str:
+    """What ends a refusal by a quota that counts something which the pod leaves open; else nothing."""
+    if "failed quota" not in message or "must specify" not in message:
+        return ""
+    without_limits = ", and take limits.cpu out of the quota: Weft never limits CPU" if "limits.cpu" in message else ""
+    return f"; set spec.engine.resources.cpu and spec.engine.resources.memory{without_limits}"
 
 
 def not_permitted(message: str) -> Blocked:
