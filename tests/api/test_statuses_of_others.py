@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 from tests.api.decisions import DECISIONS
 from tests.api.test_parsing import ANY_JSON
 from weft.api import parse_pool, parse_split, pool_status
-from weft.domain.status import PoolStatus
+from weft.domain.status import PoolStatus, SplitStatus
 
 if TYPE_CHECKING:
     from weft.domain.decision import PoolDecision
 
 Json = dict[str, Any]
 
+RESOURCE: Json = {"metadata": {"namespace": "team", "name": "chat"}, "spec": {"model": {"id": "acme/model"}}}
 NOW = 1782892800.0  # 2026-07-01T08:00:00Z
 
 
@@ -29,11 +30,14 @@ PLANNED = DECISIONS.filter(_is_planned)
 
 
 @given(ANY_JSON)
-def test_no_status_raises(status: Any) -> None:  # noqa: ANN401 - any JSON
-    parse_pool({"status": status})
-    parse_split({"status": status})
+def test_whatever_the_status_is_the_rest_is_read(status: Any) -> None:  # noqa: ANN401 - any JSON
     names = ("engine", "plan", "assignments", "failure", "scale", "observed", "conditions", "revision")
-    parse_pool({"status": dict.fromkeys(names, status)})
+    for any_status in (status, dict.fromkeys(names, status)):
+        pool, split = (read(RESOURCE | {"status": any_status}) for read in (parse_pool, parse_split))
+        assert isinstance(pool.status, PoolStatus)
+        assert isinstance(split.status, SplitStatus)
+        assert (pool.key, pool.spec) == (parse_pool(RESOURCE).key, parse_pool(RESOURCE).spec)
+        assert (split.key, split.spec) == (parse_split(RESOURCE).key, parse_split(RESOURCE).spec)
 
 
 @settings(max_examples=25)

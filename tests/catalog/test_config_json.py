@@ -107,7 +107,7 @@ def test_the_language_model_has_the_last_word_on_tied_embeddings() -> None:
 
 @given(st.text())
 def test_any_text_is_an_architecture_or_invalid(text: str) -> None:
-    _read_or_refuse(text)
+    assert_read_or_refused(text)
 
 
 JSON = st.recursive(
@@ -149,10 +149,10 @@ def test_any_damage_to_a_config_is_an_architecture_or_invalid(
     name: str, changes: dict[str, Any], lists: dict[str, Any]
 ) -> None:
     whole = without(WHOLE, *LISTS) | lists | {"architectures": [name]} | changes
-    _read_or_refuse(json.dumps(whole))
+    assert_read_or_refused(json.dumps(whole))
 
 
-def _read_or_refuse(text: str) -> None:
+def assert_read_or_refused(text: str) -> None:
     try:
         read_in = architecture_from_config("acme/model", text)
     except Invalid as error:

@@ -328,19 +328,19 @@ WRONG_TRACES = {
 
 @pytest.mark.parametrize(("options", "words"), WRONG_OPTIONS.values(), ids=WRONG_OPTIONS)
 def test_a_wrong_option_is_one_sentence(options: tuple[str, ...], words: str) -> None:
-    is_refused(simulated(*options), words)
+    assert_refused(simulated(*options), words)
 
 
 def test_a_rule_whose_library_is_not_here_is_refused_before_any_work(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pmdarima", None)
     refused = simulated("--policy", "weft", "--policy", "dynamo-arima")
-    is_refused(refused, "--policy dynamo-arima needs pmdarima, which is not here: install weft[predictors]")
+    assert_refused(refused, "--policy dynamo-arima needs pmdarima, which is not here: install weft[predictors]")
 
 
 @pytest.mark.parametrize(("content", "words"), WRONG_TRACES.values(), ids=WRONG_TRACES)
 def test_a_wrong_trace_is_one_sentence(tmp_path: Path, content: str, words: str) -> None:
     (tmp_path / "trace").write_bytes(content.encode(errors="surrogateescape"))
-    is_refused(simulated(trace="trace"), words)
+    assert_refused(simulated(trace="trace"), words)
 
 
 @pytest.mark.parametrize(
@@ -357,25 +357,25 @@ def test_a_wrong_trace_is_one_sentence(tmp_path: Path, content: str, words: str)
     ],
 )
 def test_a_trace_that_is_not_there_is_one_sentence(trace: str, words: str) -> None:
-    is_refused(simulated(trace=trace), words)
+    assert_refused(simulated(trace=trace), words)
 
 
 def test_resources_that_cannot_be_simulated_are_refused(tmp_path: Path) -> None:
     half = written(tmp_path / "half.yaml", pool(role="Prefill"))
     handed = written(tmp_path / "kueue.yaml", pool(placement={"scheduler": {"name": "Kueue", "queue": "team"}}))
-    is_refused(simulated(file="both.yaml"), "there are InferencePool/chat, PDSplit/reasoner: say with --pool which")
-    is_refused(simulated(file="nodes.yaml"), "there is no InferencePool and no PDSplit of weft.dev/v1alpha1")
-    is_refused(simulated(file=half), "has the role Prefill and answers no request alone")
-    is_refused(simulated(file=handed), "is placed by Kueue, which a simulation does not have: --what-if spec.plac")
+    assert_refused(simulated(file="both.yaml"), "there are InferencePool/chat, PDSplit/reasoner: say with --pool which")
+    assert_refused(simulated(file="nodes.yaml"), "there is no InferencePool and no PDSplit of weft.dev/v1alpha1")
+    assert_refused(simulated(file=half), "has the role Prefill and answers no request alone")
+    assert_refused(simulated(file=handed), "is placed by Kueue, which a simulation does not have: --what-if spec.plac")
     body = split()
     body["spec"] |= {"kvTransfer": {"transport": "NVLink"}, "placement": {"accelerators": ["GB200"]}}
     racked = written(tmp_path / "racked.yaml", body)
-    is_refused(weft("simulate", "-f", racked, "--trace", SHORT), "kvTransfer.transport NVLink is not simulated")
+    assert_refused(weft("simulate", "-f", racked, "--trace", SHORT), "kvTransfer.transport NVLink is not simulated")
 
 
 def test_a_fabric_without_room_for_a_replica_is_refused() -> None:
     ending = weft("simulate", "-f", "pool.yaml", "--fabric", "full.yaml", "--trace", SHORT)
-    is_refused(ending, "InferencePool/chat cannot run here: ")
+    assert_refused(ending, "InferencePool/chat cannot run here: ")
 
 
 def test_a_split_that_cannot_run_is_refused_with_the_reason_of_the_half_that_has_one(tmp_path: Path) -> None:
@@ -383,18 +383,18 @@ def test_a_split_that_cannot_run_is_refused_with_the_reason_of_the_half_that_has
     body["spec"]["model"] = {"id": "deepseek-ai/DeepSeek-V3"}
     written(tmp_path / "small.yaml", listed(node("solo", gpus=1)))
     ending = weft("simulate", "-f", written(tmp_path / "big.yaml", body), "--fabric", "small.yaml", "--trace", SHORT)
-    is_refused(ending, "PDSplit/reasoner cannot run here: ModelDoesNotFit: deepseek-ai/DeepSeek-V3 fits no allowed")
+    assert_refused(ending, "PDSplit/reasoner cannot run here: ModelDoesNotFit: deepseek-ai/DeepSeek-V3 fits no allowed")
 
 
 def test_both_file_and_trace_are_needed_and_one_of_them_may_be_standard_input() -> None:
-    is_refused(weft("simulate", "-f", "pool.yaml"), "give --file with a resource, and its requests")
-    is_refused(weft("simulate", "--trace", SHORT), "give --file with a resource, and its requests")
-    is_refused(weft("simulate", "-f", "-", "--trace", "-"), "standard input can be read once")
+    assert_refused(weft("simulate", "-f", "pool.yaml"), "give --file with a resource, and its requests")
+    assert_refused(weft("simulate", "--trace", SHORT), "give --file with a resource, and its requests")
+    assert_refused(weft("simulate", "-f", "-", "--trace", "-"), "standard input can be read once")
     from_input = "simulate -f pool.yaml --fabric nodes.yaml --trace - -o json"
     ending = weft(*from_input.split(), stdin=f"{ROWS}1,9,9\n2,9,9\n")
     assert 2 == json.loads(ending.out)["requests"]
 
 
-def is_refused(ending: Ending, words: str) -> None:
+def assert_refused(ending: Ending, words: str) -> None:
     assert (2, "") == (ending.code, ending.out)
     assert words in ending.sentence

@@ -235,7 +235,7 @@ def test_resources_of_one_name_are_told_by_their_namespaces(tmp_path: Path) -> N
     names = [f"--trace={place}/InferencePool/chat={SHORT}" for place in ("here", "there")]
     found = data(*names, file=file)
     assert ["here/InferencePool/chat", "there/InferencePool/chat"] == [each["resource"] for each in found["resources"]]
-    is_refused(simulated("--trace", f"chat={SHORT}", file=file), "may be here/InferencePool/chat or there/")
+    assert_refused(simulated("--trace", f"chat={SHORT}", file=file), "may be here/InferencePool/chat or there/")
 
 
 # for people
@@ -331,15 +331,15 @@ WRONG_FILES = {
 
 @pytest.mark.parametrize(("options", "words"), WRONG.values(), ids=WRONG)
 def test_a_wrong_option_is_one_sentence(options: tuple[str, ...], words: str) -> None:
-    is_refused(simulated(*options), words)
+    assert_refused(simulated(*options), words)
 
 
 @pytest.mark.parametrize(("documents", "words"), WRONG_FILES.values(), ids=WRONG_FILES)
 def test_a_wrong_file_is_one_sentence(tmp_path: Path, documents: tuple[Json, ...], words: str) -> None:
     file = written(tmp_path / "wrong.yaml", *documents)
-    is_refused(simulated(*BOTH, file=file), words)
+    assert_refused(simulated(*BOTH, file=file), words)
 
 
-def is_refused(ending: Ending, words: str) -> None:
+def assert_refused(ending: Ending, words: str) -> None:
     assert (2, "") == (ending.code, ending.out)
     assert words in ending.sentence

@@ -103,7 +103,7 @@ def test_a_deleted_namespace_goes_away(core: client.CoreV1Api) -> None:
     core.create_namespace(client.V1Namespace(metadata=client.V1ObjectMeta(name="short-lived")))
     core.create_namespaced_config_map("short-lived", client.V1ConfigMap(metadata=client.V1ObjectMeta(name="content")))
     core.delete_namespace("short-lived")
-    eventually(lambda: "short-lived" not in _namespaces(core), "the namespace is gone", timeout_seconds=30)
+    assert eventually(lambda: "short-lived" not in _namespaces(core), "the namespace is gone", timeout_seconds=30)
 
 
 def test_what_belongs_to_a_deleted_owner_goes_with_it(core: client.CoreV1Api, namespace: str) -> None:

@@ -97,7 +97,7 @@ def test_more_replicas_are_added_and_fewer_remain(place: Place, chat: str) -> No
 def test_a_pod_that_somebody_deletes_is_replaced(place: Place, chat: str) -> None:
     deleted = place.pods()[0]["metadata"]
     place.delete_pod(deleted["name"])
-    eventually(
+    assert eventually(
         lambda: place.is_ready(chat, 1) and [p["metadata"]["uid"] for p in place.pods()] != [deleted["uid"]],
         "another pod serves",
         timeout_seconds=60,

@@ -45,7 +45,7 @@ def bodies(world: World, record: SplitRecord, *children: PoolRecord) -> dict[tup
     return {(body["kind"], body["metadata"]["name"]): body for body in found}
 
 
-def settle(world: World, record: SplitRecord, *children: PoolRecord) -> None:
+def assert_settles(world: World, record: SplitRecord, *children: PoolRecord) -> None:
     for _ in range(4):
         world.carry_out(*world.look_at(record, *children).actions)
     assert world.look_at(record, *children).actions == ()
@@ -90,8 +90,8 @@ def test_a_split_that_is_being_deleted_gets_nothing() -> None:
 def test_a_converged_split_wants_nothing() -> None:
     """L3."""
     world = World()
-    settle(world, DUO)
-    settle(world, DUO, PREFILL, DECODE)
+    assert_settles(world, DUO)
+    assert_settles(world, DUO, PREFILL, DECODE)
 
 
 def test_the_front_selects_by_the_uid_of_both_children() -> None:
@@ -110,9 +110,9 @@ def test_a_front_in_the_engines_image_stays_with_the_release_behind_it() -> None
     before = replace(DUO, status=SplitStatus(older))
     world = World()
     halves = [child(role, pair=pair_of(before)) for role in (Role.Prefill, Role.Decode)]
-    settle(world, before, *halves)
+    assert_settles(world, before, *halves)
     serve(world, *halves)
-    settle(world, before, *halves)
+    assert_settles(world, before, *halves)
     after = replace(DUO, status=SplitStatus(replace(older, version="1.3.0", image="example.org/engine:1.3.0")))
     world.carry_out(*world.look_at(after, *halves).actions)
     pairs = (pair_of(before), pair_of(after))
@@ -123,9 +123,9 @@ def test_a_front_in_the_engines_image_stays_with_the_release_behind_it() -> None
 def test_the_front_of_an_earlier_engine_stays_its_router() -> None:
     """No pair of the new engine answers yet, and the other one has to be asked by somebody who speaks to it."""
     world = World()
-    settle(world, DUO, PREFILL, DECODE)
+    assert_settles(world, DUO, PREFILL, DECODE)
     serve(world, PREFILL, DECODE)
-    settle(world, DUO, PREFILL, DECODE)
+    assert_settles(world, DUO, PREFILL, DECODE)
     before = copy.deepcopy(world.objects["Deployment", FRONT]["spec"])
     after = replace(DUO, status=SplitStatus(SGLANG))
     world.carry_out(*world.look_at(after, PREFILL, DECODE).actions)
@@ -136,23 +136,23 @@ def test_the_front_of_an_earlier_engine_stays_its_router() -> None:
 def test_half_a_pair_is_never_routed_to() -> None:
     """S6."""
     world = World()
-    settle(world, DUO, PREFILL, DECODE)
+    assert_settles(world, DUO, PREFILL, DECODE)
     chosen = world.objects["Service", "duo"]["spec"]["selector"]
     front = world.objects["Deployment", FRONT]["spec"]["template"]["metadata"]["labels"]
     assert not chosen.items() <= front.items()
     serve(world, PREFILL)
-    settle(world, DUO, PREFILL, DECODE)
+    assert_settles(world, DUO, PREFILL, DECODE)
     assert not world.objects["Service", "duo"]["spec"]["selector"].items() <= front.items()
     assert ready(world, DUO, PREFILL, DECODE) == ("False", Reason.HalfPair)
     serve(world, DECODE)
-    settle(world, DUO, PREFILL, DECODE)
+    assert_settles(world, DUO, PREFILL, DECODE)
     assert world.objects["Service", "duo"]["spec"]["selector"].items() <= front.items()
 
 
 def test_a_pair_is_ready_when_its_front_is() -> None:
     world = World()
     serve(world, PREFILL, DECODE)
-    settle(world, DUO, PREFILL, DECODE)
+    assert_settles(world, DUO, PREFILL, DECODE)
     assert ready(world, DUO, PREFILL, DECODE) == ("False", Reason.FrontStarting)
     world.objects["Deployment", FRONT]["status"] = {"readyReplicas": 1}
     seen = world.look_at(DUO, PREFILL, DECODE).progress
@@ -174,7 +174,7 @@ def test_a_split_whose_rollout_is_paused_says_so() -> None:
 
 def test_an_edited_child_is_put_back_with_an_event() -> None:
     world = World()
-    settle(world, DUO)
+    assert_settles(world, DUO)
     world.objects["InferencePool", "duo-decode"]["spec"]["scaling"]["maxReplicas"] = 99
     seen = world.look_at(DUO)
     assert [event.reason for event in seen.events] == [Reason.ChildReverted]
@@ -185,7 +185,7 @@ def test_an_edited_child_is_put_back_with_an_event() -> None:
 
 def test_our_own_change_is_no_edit_of_somebody_else() -> None:
     world = World()
-    settle(world, DUO)
+    assert_settles(world, DUO)
     newer = replace(DUO, status=SplitStatus(replace(RELEASE, version="0.33.0")))
     seen = world.look_at(newer)
     assert seen.events == ()
@@ -235,12 +235,12 @@ def test_a_seed_comes_before_what_needs_it() -> None:
 
 def test_counts_start_where_weft_left_off() -> None:
     world, external = World(), split(ScalingMode.External)
-    settle(world, DUO)
+    assert_settles(world, DUO)
     running = changed(child(Role.Prefill, 1), desired_replicas=5)
     first = [action.first for action in applies(world, external, running, DECODE)]
     mode = {"op": "add", "path": "/spec/scaling/mode", "value": "External"}
     assert first == [(mode, {"op": "add", "path": "/spec/scaling/replicas", "value": count}) for count in (5, 2)]
-    settle(world, external, running, DECODE)
+    assert_settles(world, external, running, DECODE)
     assert world.objects["InferencePool", "duo-prefill"]["spec"]["scaling"]["replicas"] == 5
 
 
@@ -248,7 +248,7 @@ def test_a_count_goes_back_to_weft_whoever_owned_it() -> None:
     world = World()
     world.carry_out(*world.look_at(split(ScalingMode.External)).actions)
     assert [event.reason for event in world.look_at(DUO).events] == []
-    settle(world, DUO)
+    assert_settles(world, DUO)
     for name in CHILDREN:
         scaling = world.objects["InferencePool", name]["spec"]["scaling"]
         assert scaling["mode"] == "Auto"
@@ -269,7 +269,7 @@ def test_a_count_goes_back_to_weft_whoever_owned_it() -> None:
 def test_any_other_edit_of_a_child_is_put_back_in_one_pass(path: tuple[str, ...], value: object) -> None:
     """Changed or added: an apply alone would leave a field that somebody added."""
     world = World()
-    settle(world, DUO)
+    assert_settles(world, DUO)
     before = copy.deepcopy(world.objects["InferencePool", "duo-decode"])
     parent = world.objects["InferencePool", "duo-decode"]["spec"]
     for part in path[:-1]:

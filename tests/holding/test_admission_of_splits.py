@@ -17,7 +17,7 @@ from tests.holding.admitted_pairs import AdmittedPair
 from tests.holding.cluster import boards
 from tests.holding.pairs import split_body
 from tests.holding.picked import picked_body
-from tests.holding.test_split_walks import Picked, Step, Walk, comes_to_rest, halves
+from tests.holding.test_split_walks import Picked, Step, Walk, assert_comes_to_rest, halves
 from tests.holding.test_split_walks import events as hardships
 from tests.holding.test_split_walks import passes as everybody
 
@@ -126,4 +126,4 @@ def test_whatever_becomes_of_its_writes_and_events_a_split_comes_to_rest(
     for step in (("turn", first, 5.0), *walk):
         course.take(step)
     course.heal()
-    comes_to_rest(course.world)
+    assert_comes_to_rest(course.world)

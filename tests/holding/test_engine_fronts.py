@@ -46,7 +46,7 @@ def watched(replicas: int, engine: str = "VLLM", nodes: int = 2, **more: object)
     return world
 
 
-def at_rest(world: Routed, engine: str, replicas: int) -> None:
+def assert_at_rest(world: Routed, engine: str, replicas: int) -> None:
     """One engine serves, behind one front, and nothing is left of the other."""
     assert len(world.serving_now(engine)) == len(world.pods_of(POOL)) - len(world.routers()) == replicas
     assert list(world.deployments().values()) == [2]
@@ -71,7 +71,7 @@ def test_requests_have_a_way_at_any_moment_and_to_as_many_replicas_as_are_desire
     world.look = look_and_count
     world.choose(after)
     world.roll()
-    at_rest(world, after.lower(), replicas)
+    assert_at_rest(world, after.lower(), replicas)
     assert min(least) == replicas
 
 
@@ -86,7 +86,7 @@ def test_each_front_chooses_replicas_of_its_own_engine_alone() -> None:
             assert reached["chat-front"] == set(world.serving_now("vllm"))
             both.append(reached.get("chat-front-sglang", set()) == set(world.serving_now("sglang")))
     assert any(both)
-    at_rest(world, "sglang", 3)
+    assert_at_rest(world, "sglang", 3)
 
 
 def test_requests_go_over_as_replicas_do() -> None:
@@ -108,7 +108,7 @@ def test_the_way_back_is_open_at_any_moment(turns: int) -> None:
     world.turn(turns)
     world.choose("VLLM")
     world.roll()
-    at_rest(world, "vllm", 2)
+    assert_at_rest(world, "vllm", 2)
 
 
 edits = st.tuples(st.sampled_from(["VLLM", "SGLang", "TensorRTLLM"]), st.integers(0, 6))
@@ -126,7 +126,7 @@ def test_of_three_engines_the_one_that_nobody_chooses_any_more_loses_its_front_b
     world.turn(turns)
     world.choose("VLLM")
     world.roll()
-    at_rest(world, "vllm", 2)
+    assert_at_rest(world, "vllm", 2)
 
 
 @settings(max_examples=12, deadline=None)
@@ -138,7 +138,7 @@ def test_whatever_engines_the_user_wants_one_after_another_requests_have_a_way(w
         world.choose(engine)
         world.turn(turns)
     world.roll()
-    at_rest(world, walk[-1][0].lower(), 2)
+    assert_at_rest(world, walk[-1][0].lower(), 2)
 
 
 def test_there_and_back_again_nothing_restarts_that_rests() -> None:
@@ -156,7 +156,7 @@ def test_there_and_back_again_nothing_restarts_that_rests() -> None:
     routers = set(world.routers())
     world.turn(10)
     assert set(world.routers()) == routers
-    at_rest(world, "vllm", 2)
+    assert_at_rest(world, "vllm", 2)
 
 
 def test_replicas_stay_until_a_front_of_the_new_engine_answers() -> None:
@@ -170,7 +170,7 @@ def test_replicas_stay_until_a_front_of_the_new_engine_answers() -> None:
     assert world.serving_now("sglang")
     world.stuck.clear()
     world.roll()
-    at_rest(world, "sglang", 2)
+    assert_at_rest(world, "sglang", 2)
 
 
 def test_a_new_engine_that_ends_at_once_leaves_the_old_one_as_it_is() -> None:
@@ -194,7 +194,7 @@ def test_an_operator_that_dies_again_and_again_gets_there_all_the_same(lives: in
     world.choose("SGLang")
     outlived = [world.outlives_a_turn(lives) for _ in range(TURNS)]
     assert not all(outlived)
-    at_rest(world, "sglang", 2)
+    assert_at_rest(world, "sglang", 2)
 
 
 def test_engines_that_one_router_speaks_to_share_it() -> None:
@@ -203,7 +203,7 @@ def test_engines_that_one_router_speaks_to_share_it() -> None:
     front = world.cluster.object("Deployment", "chat-front")["spec"]
     world.choose("TensorRTLLM")
     world.roll()
-    at_rest(world, "tensorrtllm", 2)
+    assert_at_rest(world, "tensorrtllm", 2)
     assert world.cluster.object("Deployment", "chat-front")["spec"] == front
 
 
@@ -213,7 +213,7 @@ def test_recreate_stops_the_one_engine_and_then_starts_the_other() -> None:
     world.cluster.occupy("b-0", 7)
     world.choose("SGLang")
     world.roll()
-    at_rest(world, "sglang", 1)
+    assert_at_rest(world, "sglang", 1)
 
 
 def test_without_a_spare_gpu_the_first_one_goes_before_its_successor_comes() -> None:
@@ -223,7 +223,7 @@ def test_without_a_spare_gpu_the_first_one_goes_before_its_successor_comes() -> 
     world.cluster.occupy("b-0", 6)
     world.choose("SGLang")
     world.roll()
-    at_rest(world, "sglang", 2)
+    assert_at_rest(world, "sglang", 2)
 
 
 @pytest.mark.parametrize(("before", "after"), [("VLLM", "SGLang"), ("SGLang", "VLLM")])

@@ -266,7 +266,7 @@ class Walk:
         self.world.restart()
 
 
-def comes_to_rest(world: Hardships) -> None:
+def assert_comes_to_rest(world: Hardships) -> None:
     """Assert that one generation is left, as large as it was declared, with all that stands before it."""
     world.rest(200)
     wanted = [world.split["spec"][half]["scaling"]["minReplicas"] for half in HALVES]
@@ -289,4 +289,4 @@ def test_whatever_happens_nobody_is_sent_to_half_a_pair_by_us_and_all_comes_to_r
     for step in (("turn", first, 5.0), *walk):
         course.take(step)
     course.heal()
-    comes_to_rest(course.world)
+    assert_comes_to_rest(course.world)

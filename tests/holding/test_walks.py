@@ -296,10 +296,10 @@ def test_whatever_happens_the_rules_hold_and_all_comes_to_rest(first: int, moves
     course.world.rest()
     course.take(("decide", None, None))
     for name in DESIRED:
-        is_settled(course.world, name)
+        assert_settled(course.world, name)
 
 
-def is_settled(world: Operation, name: str) -> None:
+def assert_settled(world: Operation, name: str) -> None:
     """Every assigned replica serves or waits, nothing else is left, and who is short has really no room.
 
     While the fabric is too small for any plan, nothing is given up either.

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from weft.observe.samples.arithmetic import (
     MOST_COUNTED,
+    PERCENTILES,
     increase,
     latest,
     log_normal_quantile,
@@ -215,11 +216,11 @@ class TestLogNormalQuantile:
 @given(st.lists(st.tuples(anything, anything), max_size=12), st.one_of(st.none(), anything))
 def test_no_histogram_stops_the_reading_of_others(buckets: list[tuple[float, float]], mean: float | None) -> None:
     """Counts beyond 2^53, bounds that are no numbers, and whatever else a page may say."""
-    for fraction in (0.5, 0.95, 0.99):
-        log_normal_quantile(tuple(buckets), fraction)
-        quantile(tuple(buckets), fraction)
-    percentiles(tuple(buckets), mean)
-    unresolved(tuple(buckets))
+    page = tuple(buckets)
+    read = [reading(page, fraction) for reading in (log_normal_quantile, quantile) for fraction in (0.5, 0.95, 0.99)]
+    assert all(value is None or not math.isnan(value) for value in read)
+    assert {percent for percent, _ in percentiles(page, mean)} <= set(PERCENTILES)
+    assert set(unresolved(page)) <= set(PERCENTILES)
 
 
 def test_more_observations_than_a_number_can_tell_apart_have_a_percentile() -> None:

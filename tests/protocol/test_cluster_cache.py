@@ -160,7 +160,7 @@ def test_a_pod_that_vanished_in_a_gap_is_forgotten(server: ScriptedServer, cachi
     server.remove(PODS, "p1", silent=True)
     server.put(PODS, "p2", spec=GPU, silent=True)
     server.expire()
-    eventually(lambda: caching.pods() == ["p2"], "only what exists is known")
+    assert eventually(lambda: caching.pods() == ["p2"], "only what exists is known")
 
 
 def test_a_pod_re_created_in_a_gap_is_another_pod(server: ScriptedServer, caching: Caching) -> None:
@@ -168,7 +168,7 @@ def test_a_pod_re_created_in_a_gap_is_another_pod(server: ScriptedServer, cachin
     server.remove(PODS, "p1", silent=True)
     server.put(PODS, "p1", uid="another", spec=GPU, silent=True)
     server.expire()
-    eventually(lambda: [pod.uid for pod in caching.cache.pods()] == ["another"], "the new UID is known")
+    assert eventually(lambda: [pod.uid for pod in caching.cache.pods()] == ["another"], "the new UID is known")
 
 
 @pytest.mark.parametrize("status", [500, 403, 401, 429])
@@ -179,7 +179,7 @@ def test_an_outage_heals_without_a_restart(server: ScriptedServer, caching: Cach
     eventually(lambda: len(server.requests) >= before + 8, "it keeps trying")
     server.put(PODS, "p2", spec=GPU, silent=True)
     server.heal()
-    eventually(lambda: caching.pods() == ["p1", "p2"], "the outage is over", timeout_seconds=60)
+    assert eventually(lambda: caching.pods() == ["p1", "p2"], "the outage is over", timeout_seconds=60)
 
 
 def test_an_error_inside_a_stream_ends_nothing(server: ScriptedServer, caching: Caching) -> None:
@@ -187,7 +187,7 @@ def test_an_error_inside_a_stream_ends_nothing(server: ScriptedServer, caching: 
     server.error_in_stream(PODS, 500)
     server.put(PODS, "p2", spec=GPU, silent=True)
     server.cut(PODS)
-    eventually(lambda: caching.pods() == ["p1", "p2"], "it watches again")
+    assert eventually(lambda: caching.pods() == ["p1", "p2"], "it watches again")
 
 
 def test_watches_that_are_all_answered_with_410_are_no_storm_of_lists(server: ScriptedServer, caching: Caching) -> None:

@@ -77,7 +77,7 @@ def test_any_missed_event_of_pods_is_made_good(server: ScriptedServer, pods: Ref
         return {(pod.uid, pod.node) for pod in pods.records()}
 
     expected = {("created-1", "n1"), ("known-2", None)}
-    eventually(lambda: known_after_a_watch_has_ended() == expected, "all is known", interval_seconds=0.3)
+    assert eventually(lambda: known_after_a_watch_has_ended() == expected, "all is known", interval_seconds=0.3)
 
 
 lives = st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), min_size=1, max_size=8)

@@ -168,7 +168,7 @@ def test_what_is_installed_later_is_found_and_what_is_removed_is_forgotten(
     eventually(lambda: [one.levels for one in topologies.records()] == [("ex.com/rack",)], "it is known")
     server.answer = refusing("kueue.x-k8s.io", 404)
     server.cut()
-    eventually(lambda: topologies.records() == (), "it is forgotten")
+    assert eventually(lambda: topologies.records() == (), "it is forgotten")
 
 
 def test_what_gateways_route_by_is_read_where_it_is_ours_and_wakes_its_owner(server: ScriptedServer) -> None:

@@ -90,7 +90,7 @@ def test_an_outage_longer_than_kopfs_default_patience_heals(
 def test_a_watcher_that_dies_is_counted_as_dead(server: ScriptedServer, watching: Watching) -> None:
     """Fact 1: after an in-stream ERROR other than 410 the task ends and nobody restarts it; liveness must notice."""
     server.error_in_stream(POOLS, 500)
-    eventually(lambda: watching.kopf.watchers() == 1, "the dead one is not counted", timeout_seconds=60)
+    assert eventually(lambda: watching.kopf.watchers() == 1, "the dead one is not counted", timeout_seconds=60)
 
 
 def test_a_dead_watcher_is_replaced_by_watching_anew(server: ScriptedServer, watching: Watching) -> None:
@@ -118,7 +118,7 @@ def test_what_answers_each_watch_with_410_is_read_by_lists(server: ScriptedServe
         eventually(partial(_is_known, watching, name), "it was listed", timeout_seconds=60)
     server.heal()
     eventually(lambda: watching.kopf.restart_if_a_watcher_died(0), "nobody watches", timeout_seconds=60)
-    eventually(lambda: watching.kopf.watchers() == 2 and server.watches(POOLS), "all watch", timeout_seconds=60)
+    assert eventually(lambda: watching.kopf.watchers() == 2 and server.watches(POOLS), "all watch", timeout_seconds=60)
 
 
 def _ends_at_once(asked: web.Request) -> web.Response | None:
@@ -185,14 +185,14 @@ def test_a_start_during_an_outage_comes_through(server: ScriptedServer) -> None:
     eventually(lambda: len(server.requests) >= 2, "it tried")
     server.heal()
     server.put(POOLS, "chat", spec={})
-    eventually(lambda: started.names() == ["chat"], "it watches", timeout_seconds=60)
+    assert eventually(lambda: started.names() == ["chat"], "it watches", timeout_seconds=60)
     started.kopf.stop(10)
 
 
 def test_an_expired_watch_lists_again(server: ScriptedServer, watching: Watching) -> None:
     server.expire()
     server.put(POOLS, "after-the-gap", spec={}, silent=True)
-    eventually(lambda: "after-the-gap" in watching.names(), "it listed again", timeout_seconds=60)
+    assert eventually(lambda: "after-the-gap" in watching.names(), "it listed again", timeout_seconds=60)
 
 
 def test_what_was_deleted_in_a_gap_goes_with_the_next_list(server: ScriptedServer, watching: Watching) -> None:
