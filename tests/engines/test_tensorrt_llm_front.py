@@ -96,11 +96,6 @@ class World:
     engines: dict[str, Engine] = field(default_factory=dict)
     process: subprocess.Popen[bytes] | None = None
 
-    @property
-    def notes(self) -> Path:
-        """Where a server notes its configuration as soon as it starts."""
-        return self.folder / "notes"
-
     def add(self, name: str, address: str, labels: dict[str, str], *, ready: bool = True) -> Engine:
         self.engines[name] = Engine.at(address, self.ports[4])
         self.cluster.put(pod(name, address, labels, ready=ready))
@@ -110,7 +105,7 @@ class World:
         env = {
             **os.environ,
             "PATH": f"{self.folder}:{os.environ['PATH']}",
-            "NOTES": str(self.notes),
+            "NOTES": str(self.folder / "notes"),
             "TMPDIR": str(self.folder),
             "POD_IP": "10.1.2.77",
         }
@@ -236,14 +231,15 @@ def test_a_front_of_half_a_pair_is_not_ready_and_asks_nobody(pair: World) -> Non
     assert pair.asks() == 200
 
 
-def test_a_server_does_not_start_before_both_halves_are_there(world: World) -> None:
+def test_a_server_does_not_listen_before_both_halves_are_there(world: World) -> None:
     world.add("p-0", "127.0.0.2", PREFILL)
     world.start()
     eventually(partial(world.is_ready, 503, "no decode server is ready"))
-    assert not world.notes.exists()
+    with pytest.raises(ConnectionRefusedError):
+        world.ask()
     world.add("d-0", "127.0.0.4", DECODE)
     eventually(world.is_ready)
-    assert world.notes.exists()
+    assert world.asks() == 200
 
 
 @pytest.mark.parametrize(
@@ -299,7 +295,7 @@ def test_a_front_that_is_told_to_go_finishes_its_streams(pair: World) -> None:
 
 
 def test_the_server_is_given_the_doors_and_nothing_else(pair: World) -> None:
-    settings = json.loads(pair.notes.read_text())
+    settings = json.loads((pair.folder / "notes").read_text())
     doors = [settings[half]["urls"] for half in ("context_servers", "generation_servers")]
     assert doors == [[f"127.0.0.1:{pair.ports[2]}"], [f"127.0.0.1:{pair.ports[3]}"]]
     assert "disagg_cluster" not in settings  # with which anybody could register a server
