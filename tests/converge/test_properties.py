@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.fabric.cluster import board
+from tests.converge.world import World
+from tests.fabric.cluster import board, tray
 from tests.render.pools import changed, plan, pool, shape, spec
 from weft.catalog import load
 from weft.converge import Heard, converge_pool
@@ -125,6 +127,17 @@ def test_a_worker_is_deleted_only_when_its_leader_can_serve_no_more(found: tuple
 def test_gates_fall_once_a_replica_is_whole() -> None:
     """Else the next one would hold for an operator that releases nobody."""
     assert [2] == [len(each.pods) for each in actions_for(BEHIND_GATES) if isinstance(each, ReleasePods)]
+
+
+@pytest.mark.parametrize(("cliques", "released"), [(("a.1", "a.1"), 1), (("a.1", "b.1"), 0)], ids=["one", "two"])
+def test_gates_stay_where_labels_say_by_now_that_a_group_spans_domains(cliques: tuple[str, str], released: int) -> None:
+    """S9: deciding saw the trays in one rack, and the status still has them."""
+    nodes = [tray(f"tray-{index}", clique) for index, clique in enumerate(cliques)]
+    spread = pool(spec(), plan(shape(8, "GB200", gpus_per_pod=4)), ("tray-0", "tray-1"))
+    world = World(*nodes)
+    world.carry_out(*world.look(spread).actions)
+    assert len(world.pods) == 2
+    assert released == sum(isinstance(action, ReleasePods) for action in world.look(spread).actions)
 
 
 @given(nearly_whole)

@@ -149,6 +149,15 @@ def test_half_a_pair_is_never_routed_to() -> None:
     assert world.objects["Service", "duo"]["spec"]["selector"].items() <= front.items()
 
 
+def test_a_child_of_a_predecessor_of_the_same_name_is_no_half() -> None:
+    """S6, F4: it is there until garbage collection has taken it, and so are its pods."""
+    world, theirs = World(), replace(PREFILL, split_uid="predecessor")
+    serve(world, theirs, DECODE)
+    seen = world.look_at(DUO, theirs, DECODE).progress
+    assert (seen.prefill_ready, seen.decode_ready, seen.serving_generation) == (0, 1, None)
+    assert ("Deployment", FRONT) not in bodies(world, DUO, theirs, DECODE)
+
+
 def test_a_pair_is_ready_when_its_front_is() -> None:
     world = World()
     serve(world, PREFILL, DECODE)
