@@ -82,6 +82,16 @@ async def test_a_pass_that_is_wanted_sooner_does_not_end_a_back_off(monkeypatch:
     assert not queue.is_backing_off("a", 1)
 
 
+async def test_a_wish_during_a_pass_that_fails_waits_for_the_end_of_its_back_off() -> None:
+    """F13: the events of an outage would else make a pass each."""
+    queue = WorkQueue()
+    queue.add("a")
+    await queue.take()
+    queue.add("a")
+    queue.failed("a", 1)
+    assert queue.idle
+
+
 async def test_of_several_delays_the_soonest_counts() -> None:
     queue = WorkQueue()
     queue.add_after("a", 60)
