@@ -129,6 +129,21 @@ def test_gates_fall_once_a_replica_is_whole() -> None:
     assert [2] == [len(each.pods) for each in actions_for(BEHIND_GATES) if isinstance(each, ReleasePods)]
 
 
+def test_what_is_left_of_a_replica_is_neither_released_nor_completed() -> None:
+    """Half a replica would run, or one that lost a pod would be mended."""
+    assert not [action for action in actions_for(BEHIND_GATES[:1]) if isinstance(action, ReleasePods)]
+    runs = replace(
+        BEHIND_GATES[0],
+        name=pod_name(POOL.key, SECOND.replica, 0),
+        identity=PodIdentity(POOL.key.uid, SECOND.replica, 0, POOL.status.revision),
+        phase=PodPhase.Running,
+        node="node-c",
+        gated=False,
+    )
+    made = {action.body["metadata"]["name"] for action in actions_for((runs,)) if isinstance(action, CreatePod)}
+    assert pod_name(POOL.key, SECOND.replica, 1) not in made
+
+
 @pytest.mark.parametrize(("cliques", "released"), [(("a.1", "a.1"), 1), (("a.1", "b.1"), 0)], ids=["one", "two"])
 def test_gates_stay_where_labels_say_by_now_that_a_group_spans_domains(cliques: tuple[str, str], released: int) -> None:
     """S9: deciding saw the trays in one rack, and the status still has them."""
