@@ -8,9 +8,12 @@ import pytest
 
 from tests.decide.world import World, external, pool, pool_spec
 from tests.fabric.cluster import board
-from weft.decide.rollouts.rollout import limits_of
+from tests.placement.cases import free_map
+from weft.decide.rollouts.rollout import leaving, limits_of
 from weft.domain.cluster import ContainerFailure, PodPhase
 from weft.domain.spec import RolloutSpec, RolloutStrategy
+from weft.domain.status import Assignment
+from weft.placement import Departure
 
 
 def rolling_world(replicas: int, boards: int, rollout: RolloutSpec) -> World:
@@ -56,6 +59,14 @@ def test_several_replicas_may_surge_at_once() -> None:
     world = rolling_world(4, 6, RolloutSpec(max_surge=0.5, max_unavailable=0))
     change(world)
     assert roll(world) == (4, 6)
+
+
+def test_a_pool_that_shrinks_keeps_who_serves_where_the_rest_has_no_other_half() -> None:
+    """S1: the newest goes first, but not if those that are left are ready and get no requests."""
+    free, rollout = free_map([board("b-0")]), RolloutSpec(max_surge=1, max_unavailable=0)
+    older, newer = (Departure(Assignment(i, "r", ("b-0",), 1, 0.0), ready=True, outdated=False) for i in (0, 1))
+    assert (newer,) == leaving([older, newer], 1, rollout, free)
+    assert () == leaving([replace(older, alone=True), newer], 1, rollout, free)
 
 
 def test_in_place_replacement_uses_no_more_gpus_than_before() -> None:
