@@ -75,6 +75,15 @@ def test_both_halves_are_placed_and_summed_up() -> None:
     assert split_conditions(world)["Placed"] == ("True", "AllPlaced")
 
 
+def test_a_half_without_a_place_is_not_told_to_take_it_from_the_other_half() -> None:
+    """Nor from itself: a pair serves with both, so that nodes are missing. Pods hold the GPUs by now."""
+    world = split_world(half(Role.Prefill), half(Role.Decode, scaling=external(2)), boards=1)
+    world.turn(5)
+    _, _, message = world.condition("pd-decode", "Placed")
+    assert "its own replicas (of pool team/pd-decode, pool team/pd-prefill) hold too much of every node" in message
+    assert "to make room" not in message
+
+
 @pytest.mark.parametrize(("locality", "together"), [("Preferred", True), ("Any", False)])
 def test_halves_prefer_the_zone_of_each_other(locality: str, together: bool) -> None:  # noqa: FBT001
     """The first half takes the tightest board; the other, near it, an empty one rather than a tight one elsewhere."""

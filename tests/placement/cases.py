@@ -58,5 +58,8 @@ def stages_apart(shape: Shape, nodes: Sequence[str], domains: Mapping[str, str])
 
 def free_map(nodes: list[NodeRecord], *pods: PodRecord, reports: Reports = NOTHING_REPORTED) -> FreeMap:
     """What is free beside these pods, each of which is named as somebody's."""
-    occupants = {pod.node: (f"{pod.namespace}/{pod.name}",) for pod in pods if pod.node}
-    return FreeMap.of(build_fabric(nodes, pods, load(), reports), (), occupants)
+    fabric = build_fabric(nodes, pods, load(), reports)
+    known = fabric.nodes()
+    bound = [(pod, known[pod.node]) for pod in pods if pod.node is not None and pod.node in known]
+    held = {node.name: {f"{pod.namespace}/{pod.name}": pod.asks_for(node.resource)} for pod, node in bound}
+    return FreeMap.of(fabric, (), held)

@@ -84,6 +84,56 @@ def test_every_domain_that_lost_has_a_reason() -> None:
     assert {name for name, _ in refusal(tp(8), free).domains} == {each.name for each in free.fabric.domains}
 
 
+class TestItsOwn:
+    """Replicas beside which the missing one would serve are not told to make room for it."""
+
+    OWN = frozenset({"pool team/pd-prefill", "pool team/pd-decode"})
+
+    def message(self, free: FreeMap, size: int = 8, accelerator: str = "H200") -> str:
+        found = find_slot(tp(size, accelerator), ANYWHERE, free, own=self.OWN)
+        assert isinstance(found, PlacementRefusal)
+        return found.explanation.message
+
+    def test_a_node_of_others_is_named_rather_than_its_own(self) -> None:
+        """Its own node would need the least freeing."""
+        free = free_map([board("b-0"), board("b-1")], busy("job", "b-1", 6))
+        free.reserve(Hold("b-0", 4, "pool team/pd-decode"))
+        assert self.message(free).endswith("free 6 GPUs more on b-1 (held by default/job)")
+        assert refusal(tp(8), free).explanation.message.endswith("on b-0 (held by pool team/pd-decode)")
+
+    def test_a_node_of_both_is_named_where_others_hold_enough(self) -> None:
+        free = free_map([board("b-0")], busy("job", "b-0", 4))
+        free.reserve(Hold("b-0", 4, "pool team/pd-decode"))
+        assert self.message(free, 4).endswith("free 4 GPUs more on b-0 (held by default/job)")
+
+    def test_where_its_own_hold_too_much_nodes_are_missing(self) -> None:
+        free = free_map([board("b-0"), board("b-1")], busy("job", "b-1", 4))
+        for node in ("b-0", "b-1"):
+            free.reserve(Hold(node, 4, "pool team/pd-decode"))
+        assert self.message(free).endswith(
+            "the largest hole is 4 of 8 on b-0; its own replicas (of pool team/pd-decode) hold too much "
+            "of every node that is large enough: add a node with 8 GPUs"
+        )
+
+    def test_a_rack_where_others_can_make_room_comes_before_its_own(self) -> None:
+        jobs = [busy(f"job-{index}", f"b.1-t{index}", 4) for index in range(2)]
+        free = free_map([*rack("a.1", 3), *rack("b.1", 2)], *jobs)
+        for node in ("a.1-t0", "a.1-t1"):
+            free.reserve(Hold(node, 4, "pool team/pd-prefill"))
+        assert self.message(free, 8, "GB200").endswith(
+            "b.1 comes nearest with 0; to make room, free 2 more of its nodes (held by default/job-0, default/job-1)"
+        )
+
+    def test_racks_full_of_its_own_are_said_to_be(self) -> None:
+        free = free_map(rack("a.1", 3), busy("job", "a.1-t2", 1))
+        for node in ("a.1-t0", "a.1-t1"):
+            free.reserve(Hold(node, 4, "pool team/pd-prefill"))
+        assert self.message(free, 8, "GB200").endswith(
+            "a.1 comes nearest with 0; its own replicas (of pool team/pd-prefill) hold too much "
+            "of every NVLink domain that is large enough: add nodes"
+        )
+
+
 class TestSpares:
     """`spareNodesPerDomain` is named where it keeps a replica out, and its nodes are not counted as free."""
 

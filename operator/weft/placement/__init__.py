@@ -8,10 +8,11 @@ from weft.placement.eligibility import EligibleDomain, eligible_domains
 from weft.placement.freemap import FreeMap, Hold, spares_of
 from weft.placement.names import natural
 from weft.placement.recheck import domain_lost, leaves_domain, slot_is_still_free, slot_lost
+from weft.placement.refusal import PlacementRefusal
 from weft.placement.repacking import Move, Repacking, repack, still_opens
 from weft.placement.room import by_accelerator, rooms_of
 from weft.placement.rooms import spare_nodes
-from weft.placement.search import ALONE, Neighbours, PlacementRefusal, Slot, find_slot
+from weft.placement.search import ALONE, Neighbours, Slot, find_slot
 from weft.placement.sharing import cliques_of, compute_domain_of
 from weft.placement.suppliers import LASTING, Supplier, is_selected, left_out, no_supplier, suppliers
 from weft.placement.victims import Departure, choose_victims

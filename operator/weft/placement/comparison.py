@@ -38,7 +38,7 @@ def compare(
     if slot is None or taken is None:
         return None
     rooms = rooms_for(shape, placement, free, needs)
-    refused = dict(refuse(shape, rooms, free, placement.domain)[1])
+    refused = dict(refuse(shape, rooms, free, placement.domain).domains)
     best, name = tally.merits(taken, wishes), rooms[taken].name
     others = tuple(
         (room.name, _why_not(tally.merits(index, wishes), best, name) if tally.holds_one(index) else refused[room.name])

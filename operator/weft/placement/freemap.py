@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from weft.domain.fabric import Fabric
 
-    # Names of the owners of pods on each node, or a function that finds them, as most passes name nobody.
-    Occupants = Mapping[str, tuple[str, ...]] | Callable[[], Mapping[str, tuple[str, ...]]]
+    # GPUs that pods hold by node and owner, or a function that finds them, as most passes name nobody.
+    Occupants = Mapping[str, Mapping[str, int]] | Callable[[], Mapping[str, Mapping[str, int]]]
 
 
 @made_often
@@ -186,6 +186,14 @@ class FreeMap:
 
     def holders(self, node: str) -> tuple[str, ...]:
         """Holders of GPUs of a node, by pods or by reservation, each once and sorted."""
+        return tuple(sorted({*self._occupants_of(node), *self._holders.get(node, ())}))
+
+    def held(self, node: str, holders: Iterable[str]) -> int:
+        """GPUs of a node that these holders have, by pods or by reservation."""
+        by_pods, reserved = self._occupants_of(node), self._reserved.get(node, Counter[str]())
+        return sum(by_pods.get(holder, 0) + reserved.get(holder, 0) for holder in holders)
+
+    def _occupants_of(self, node: str) -> Mapping[str, int]:
         if callable(self._occupants):
             self._occupants = self._occupants()
-        return tuple(sorted({*self._occupants.get(node, ()), *self._holders.get(node, ())}))
+        return self._occupants.get(node, {})

@@ -12,12 +12,12 @@ from weft.domain.reasons import Explanation, Reason
 from weft.domain.spec import DomainRule
 from weft.placement.names import natural
 from weft.placement.nearness import path_of
-from weft.placement.refusal import refuse
+from weft.placement.refusal import NOBODY, PlacementRefusal, refuse
 from weft.placement.rooms import rooms_for
 from weft.placement.tally import NO_WISHES, Group, PlacementPreferences, crowding, crowding_of_zones, tally_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Sequence
 
     from weft.domain.shape import Shape
     from weft.domain.spec import Pairs, PlacementSpec
@@ -48,15 +48,6 @@ class Neighbours:
 
 ALONE = Neighbours()
 
-
-@dataclass(frozen=True, slots=True)
-class PlacementRefusal:
-    """Why there is no slot and what would make room, and the reason of every domain that was looked at."""
-
-    explanation: Explanation
-    domains: tuple[tuple[str, Explanation], ...]
-
-
 # The answer to callers that need no reasons, as those of all domains take many times as long to find.
 NOBODY_ASKED = PlacementRefusal(Explanation(Reason.NoSlot, ""), ())
 
@@ -68,36 +59,52 @@ def find_slot(  # noqa: PLR0913 - what is looked for, where, and how
     neighbours: Neighbours = ALONE,
     needs: Pairs = (),
     *,
+    own: frozenset[str] = NOBODY,
     tells: bool = True,
 ) -> Slot | PlacementRefusal:
     """Nodes for one replica of `shape`, or why there are none. Reserves nothing: the caller does.
 
     Pipeline stages share a domain unless `placement.domain` is Preferred; a stage itself never leaves one. `needs`
-    is what each pod requests besides accelerators. If nobody reads the reasons of a refusal, `tells` is False.
+    is what each pod requests besides accelerators. `own` are holders that a refusal does not ask to make room. If
+    nobody reads the reasons of a refusal, `tells` is False.
     """
     whole = find_whole(shape, placement, free, neighbours, needs)
     if whole is not None:
         return whole
-    asked, now = (shape, placement, needs), len(free.changes)
-    seen, refusal = free.refusals.get(asked, (-1, None))
-    if isinstance(refusal, PlacementRefusal) and seen == now:
-        return refusal
-    if not tells and not _may_spread(shape, placement):
+    found: Slot | PlacementRefusal | None = _refused_before((shape, placement, needs, NOBODY), free)
+    if found is None and not tells and not _may_spread(shape, placement):
         return NOBODY_ASKED
-    found = _in_stages_or_not(shape, placement, free, needs)
-    if isinstance(found, PlacementRefusal):
-        free.refusals[asked] = now, found
-    return found
+    found = found or _in_stages_or_not(shape, placement, free, needs)
+    if isinstance(found, Slot) or not tells or found.holders.isdisjoint(own):
+        return found
+    return _refusal(shape, placement, free, needs, own)
 
 
 def _in_stages_or_not(shape: Shape, placement: PlacementSpec, free: FreeMap, needs: Pairs) -> Slot | PlacementRefusal:
-    rooms = rooms_for(shape, placement, free, needs)
     if _may_spread(shape, placement):
         stage = Group(max(1, shape.domain_group_gpus // shape.gpus_per_pod), shape.gpus_per_pod)
+        rooms = rooms_for(shape, placement, free, needs)
         nodes = _stages_over_domains(rooms, stage, shape.pods // stage.pods, free)
         if nodes is not None:
             return Slot(nodes)
-    return PlacementRefusal(*refuse(shape, rooms, free, placement.domain))
+    return _refusal(shape, placement, free, needs)
+
+
+def _refusal(
+    shape: Shape, placement: PlacementSpec, free: FreeMap, needs: Pairs, own: frozenset[str] = NOBODY
+) -> PlacementRefusal:
+    """The refusal, which many replicas of one kind share until something changes."""
+    asked = shape, placement, needs, own
+    if (found := _refused_before(asked, free)) is not None:
+        return found
+    found = refuse(shape, rooms_for(shape, placement, free, needs), free, placement.domain, own)
+    free.refusals[asked] = len(free.changes), found
+    return found
+
+
+def _refused_before(asked: Hashable, free: FreeMap) -> PlacementRefusal | None:
+    seen, found = free.refusals.get(asked, (-1, None))
+    return found if isinstance(found, PlacementRefusal) and seen == len(free.changes) else None
 
 
 def _may_spread(shape: Shape, placement: PlacementSpec) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from weft.decide.replicas.standing import standing_of
 from weft.domain.crews import crews_of
 from weft.domain.reasons import Explanation, Reason
+from weft.domain.workload import Role
 from weft.placement import FreeMap, Hold, domain_lost, leaves_domain, slot_lost
 from weft.render import compute_domain_name, domain_name_of, is_of, shared_by
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 def free_map(fabric: Fabric, pods: tuple[PodRecord, ...], pools: Iterable[PoolRecord]) -> FreeMap:
     """Everything that no pod holds, with the names of those who hold the rest."""
     known = {pool.key.uid: pool for pool in pools}
-    free = FreeMap.of(fabric, (), lambda: _occupants(pods, known))
+    free = FreeMap.of(fabric, (), lambda: _occupants(pods, known, fabric))
     crews = crews_of(pods)
     for uid, pool in known.items():
         standing = standing_of(uid, pool.status.assignments, crews[uid]) if uid in crews else None
@@ -44,19 +45,32 @@ def _strays(standing: Standing) -> Iterator[PodRecord]:
     return (pod for pod in standing.pods if pod.requests and pod.identity and pod.identity.replica not in ids)
 
 
-def _occupants(pods: Iterable[PodRecord], known: Mapping[str, PoolRecord]) -> Mapping[str, tuple[str, ...]]:
-    """Who holds GPUs by pods, by node."""
-    occupants: dict[str, set[str]] = defaultdict(set)
+def _occupants(
+    pods: Iterable[PodRecord], known: Mapping[str, PoolRecord], fabric: Fabric
+) -> Mapping[str, Mapping[str, int]]:
+    """GPUs that pods hold, by node and holder."""
+    nodes = fabric.nodes()
+    occupants: dict[str, Counter[str]] = defaultdict(Counter)
     for pod in pods:
         if pod.node is not None and pod.requests and pod.holds_devices:
             owner = known.get(pod.identity.pool_uid) if pod.identity else None
-            occupants[pod.node].add(holder_name(owner) if owner else f"{pod.namespace}/{pod.name}")
-    return {node: tuple(sorted(held)) for node, held in occupants.items()}
+            holder = holder_name(owner) if owner else f"{pod.namespace}/{pod.name}"
+            occupants[pod.node][holder] += pod.asks_for(nodes[pod.node].resource) if pod.node in nodes else 0
+    return occupants
 
 
 def holder_name(pool: PoolRecord) -> str:
     """How messages name a pool that holds GPUs."""
     return f"pool {pool.key.namespace}/{pool.key.name}"
+
+
+def holders_beside(pool: PoolRecord) -> frozenset[str]:
+    """How messages name whoever serves together with new replicas of a pool: itself, and both halves of its split."""
+    name = holder_name(pool)
+    if pool.split_uid is None or pool.spec is None:
+        return frozenset({name})
+    split = name.removesuffix(f"-{pool.spec.role.value.lower()}")
+    return frozenset({name, *(f"{split}-{role.value.lower()}" for role in (Role.Prefill, Role.Decode))})
 
 
 def holds_of(pool: PoolRecord, assignment: Assignment, fabric: Fabric) -> list[Hold]:

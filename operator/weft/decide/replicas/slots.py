@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from weft.decide.replicas.promises import holders_beside
 from weft.engines.kv.host_memory import pod_needs
 from weft.placement import ALONE, Hold, Neighbours, PlacementRefusal, Slot, find_slot
 
@@ -31,7 +32,8 @@ def slot_with(  # noqa: PLR0913 - as `find_slot` takes it
     with free.supposing():
         free.suppose_gone(holds)
         needs = pod_needs(planned.spec, planned.plan.shape)
-        return find_slot(planned.plan.shape, placement, free, neighbours, needs, tells=tells)
+        own = holders_beside(planned.pool)
+        return find_slot(planned.plan.shape, placement, free, neighbours, needs, own=own, tells=tells)
 
 
 def fits_in_place(planned: Planned, own: Sequence[Hold], free: FreeMap) -> bool:
