@@ -295,6 +295,14 @@ def test_where_nothing_meets_the_slo_it_is_told_what_would_have_to_change() -> N
     assert "no shape meets that" not in ending.out
 
 
+def test_a_plan_without_latency_targets_says_that_no_latency_is_too_long(tmp_path: Path) -> None:
+    """Once for both halves of a split. Any target is enough: whoever sets one has chosen."""
+    told = "no latency target is set: this is the cheapest that keeps up with the rate"
+    assert told in weft("plan", *LLAMA).out
+    assert told not in weft("plan", *LLAMA, "--tpot", "p95=40ms").out
+    assert weft("plan", "-f", written(tmp_path / "split.yaml", split())).out.count(told) == 1
+
+
 def test_options_of_a_question_are_not_ignored_beside_a_file(tmp_path: Path) -> None:
     ending = weft("plan", "-f", written(tmp_path / "pool.yaml", pool()), "--rate", "300")
     assert "go with --model" in ending.sentence

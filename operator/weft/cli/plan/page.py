@@ -34,6 +34,10 @@ if TYPE_CHECKING:
 
 NARROW_COLUMNS = 110
 _BY_DEVICES = "devices for RDMA in engine.resources.rdma carry more, where nodes have them"
+_WITHOUT_TARGETS = (
+    "no latency target is set: this is the cheapest that keeps up with the rate, however long a request takes; "
+    "set one in spec.slo, or beside --model with --ttft and --tpot"
+)
 _HEADINGS = ("shape", "engine", "GPUs", "requests/s", "TTFT p99", "TPOT p99", "reason", "")
 
 
@@ -144,6 +148,8 @@ def _plan_data(plan: Plan) -> dict[str, Any]:
 def as_page(planned: PlannedResource, beside: Beside) -> RenderableType:
     """Show the plan for a terminal."""
     parts: list[RenderableType] = [Text(f"\n{planned.title}", style="bold"), *_wire(planned, beside)]
+    if beside.studies and not any(_has_targets(study) for study in beside.studies.values()):
+        parts.append(Padding(Text(_WITHOUT_TARGETS, style="yellow"), (0, 0, 0, 2), expand=False))
     for pool, decision in planned.pools:
         if len(planned.pools) > 1 and pool.spec is not None:
             parts.append(Text(f"\n  {pool.spec.role.value} pool {pool.key.name}", style="bold"))
@@ -151,6 +157,11 @@ def as_page(planned: PlannedResource, beside: Beside) -> RenderableType:
     if len(planned.pools) > 1:
         parts += [Text(f"\n  {each}") for each in other_way(beside.studies.values(), beside.form)]
     return Group(*parts)
+
+
+def _has_targets(study: Study) -> bool:
+    slo = study.request.spec.slo
+    return bool(slo.ttft or slo.tpot)
 
 
 def _wire(planned: PlannedResource, beside: Beside) -> Iterator[RenderableType]:
