@@ -1,4 +1,4 @@
-"""What `weft plan` tells beside the plan: cost, knee, other wishes, where time goes, and the resource to apply."""
+"""What `weft plan` tells beside the plan: cost, saturation, other wishes, where time goes, the resource to apply."""
 
 from __future__ import annotations
 
@@ -93,6 +93,16 @@ def test_costs_per_token_are_gpus_over_tokens_and_take_a_price() -> None:
     assert bill["per_million_tokens"] == pytest.approx(bill["cost"] * 1e6 / (8 * 2300 * 3600))
     priced = weft("plan", *LLAMA, *LOAD, "--gpu-hour-price", "2.5").out
     assert f"{digits(2.5 * bill['per_million_output_tokens'])} per million output tokens" in priced
+
+
+def test_prediction_errors_and_saturation_are_told_in_plain_words() -> None:
+    """What a p99 keeps within, what the closest shapes miss, and from where on load costs more than it brings."""
+    page = weft("plan", *LLAMA, *LOAD).out
+    assert re.search(r"TTFT .* p99 at most [\d.]+ m?s with 90% confidence", page)
+    assert re.search(r"saturation +from [\d.]+ requests/s each +beyond it latency grows faster than throughput", page)
+    assert re.search(r"may take TTFT p95 [\d.]+ s of 1 s even without load \(with 90% confidence not more\)", page)
+    none = weft("plan", *LLAMA, "--tpot", "p95=2ms").out
+    assert "no shape meets the SLO with 90% confidence; the closest one may take TPOT p95" in " ".join(none.split())
 
 
 def test_other_wishes_are_answered_with_the_gpus_they_would_take() -> None:

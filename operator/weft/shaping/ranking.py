@@ -208,8 +208,8 @@ def praise(chosen: Scored, best: Scored) -> Explanation:
     if not chosen.meets_slo:
         missed = ", ".join(str(miss) for miss in chosen.assessment.misses)
         closest = (
-            f"no shape meets the SLO at the upper end of its error bar; the closest one may take {missed} even without "
-            f"load; its capacity is the rate up to which it takes no more than {BEST_EFFORT_SLACK:g} times that"
+            f"no shape meets the SLO with 90% confidence; the closest one may take {missed} even without load; "
+            f"its capacity is the rate up to which it takes no more than {BEST_EFFORT_SLACK:g} times that"
         )
         too_long = "no shape has room for a sequence of the mean length of spec.workload beside the weights"
         return Explanation(Reason.BestEffort, closest if missed else too_long)
@@ -285,6 +285,5 @@ def _missed(loser: Scored) -> Explanation:
     if not misses:  # memory holds one long sequence but not one of the mean length: only with a small maxModelLen
         return Explanation(Reason.NoRoomForKV, "no sequence of the mean length fits beside the weights")
     reason = Reason.MissesTTFT if misses[0].metric == "TTFT" else Reason.MissesTPOT
-    return Explanation(
-        reason, "even without load, at the upper end of the error bar: " + ", ".join(str(miss) for miss in misses)
-    )
+    missed = ", ".join(str(miss) for miss in misses)
+    return Explanation(reason, f"may take {missed} even without load (with 90% confidence not more)")

@@ -221,9 +221,9 @@ def _facts(plan: Plan, pool: PoolRecord, decision: PoolDecision) -> Table:
 
 
 def _latency(latency: Percentiles, error_bar: float) -> tuple[str, Text]:
-    """Return percentiles at a replica's rate, and how far the error bar of the p99 reaches."""
+    """Return percentiles at a replica's rate, and what the p99 exceeds one time in ten."""
     figures = f"p50 {seconds(latency.p50)}, p95 {seconds(latency.p95)}, p99 {seconds(latency.p99)}"
-    return figures, Text(f"p99 up to {seconds(latency.p99 * error_bar)} at the upper end of its error bar", style="dim")
+    return figures, Text(f"p99 at most {seconds(latency.p99 * error_bar)} with 90% confidence", style="dim")
 
 
 def _total(plan: Plan, pool: PoolRecord, decision: PoolDecision) -> str:

@@ -1,4 +1,4 @@
-"""What is shown beside a plan: cost per token, the knee, and what other requirements, engines and forms would take."""
+"""What is shown beside a plan: cost per token, saturation, and what other targets, engines and forms would take."""
 
 from __future__ import annotations
 

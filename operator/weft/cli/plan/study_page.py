@@ -60,13 +60,13 @@ def cost_rows(study: Study, money: Money) -> tuple[tuple[str, str, str], ...]:
     bill = study.bill
     remark = f"{money.per_million(bill.per_million_output_tokens)} per million output tokens, "
     remark += f"{money.per_million(bill.per_million_tokens)} of all"
-    bend = f"{request_rate(study.knee)} each"
+    bend = f"from {request_rate(study.knee)} each"
     figure = f"{digits(bill.cost)} for {counted(bill.gpus, 'GPU')} (H100 = 1)"
     if study.request.spec.scaling.mode is ScalingMode.External:
         figure += " at the declared rate"
     return (
         ("cost", figure, remark),
-        ("knee", bend, "beyond it latency grows faster than throughput"),
+        ("saturation", bend, "beyond it latency grows faster than throughput"),
     )
 
 
