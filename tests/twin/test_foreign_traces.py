@@ -29,6 +29,15 @@ def times(trace: Trace) -> list[float]:
     return [round(moment, 6) for moment in trace.arrivals.tolist()]
 
 
+@pytest.mark.parametrize("separator", [";", "\t"])
+def test_semicolons_and_tabs_part_columns_as_commas_do(separator: str) -> None:
+    """Spreadsheets write them, also around cells in quotes, and repeat the header of a second file."""
+    rows = ["arrival_s,input_tokens,output_tokens,note", '0,100,20,"a, b"', "1.5,200,30,"]
+    text = "\n".join([*rows, *rows]).replace("a, b", "A").replace(",", separator).replace("A", f"a{separator} b, c")
+    found = read(text)
+    assert ([0.0, 0.0, 1.5, 1.5], [100, 100, 200, 200]) == (times(found), found.inputs.tolist())
+
+
 @pytest.mark.parametrize(
     "head",
     [

@@ -128,8 +128,14 @@ def test_whole_numbers_may_be_written_as_tables_write_them() -> None:
             "TIMESTAMP,ContextTokens,GeneratedTokens\n5/1/2026 1:00 PM,1,1\n",
             "or a date such as 2026-05-01 12:00:00.5, not",
         ),
-        ("arrival_s\tinput_tokens\toutput_tokens\n0\t1\t1\n", "t.csv has tabs between its columns: put commas there"),
-        ("arrival_s;input_tokens;output_tokens\n0;1;1\n", "t.csv has semicolons between its columns"),
+        (
+            "arrival_s;input_tokens;output_tokens\n0,5;1;1\n",
+            "not '0,5'; write numbers with a decimal point, and none with a comma",
+        ),
+        (
+            "arrival_s;input_tokens;output_tokens\n0;1.024,0;1\n",
+            "input_tokens takes a whole number, not '1.024,0'; write",
+        ),
         ("arrival_s,input_tokens,output_tokens\n1,2\n", "line 2: '1,2' is no request: it has no column output_tokens"),
         (
             '{"timestamp": 1, "input_length": 5}',

@@ -1,4 +1,7 @@
-"""Rows of a trace that is a CSV: Azure's, BurstGPT's, the simulators' and whatever a gateway exports."""
+"""Rows of a trace that is a CSV: Azure's, BurstGPT's, the simulators' and whatever a gateway exports.
+
+Spreadsheets and databases also write semicolons or tabs between the columns; the header says which.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import csv
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from weft.domain.separators import other_separator
+from weft.domain.separators import separator_of
 from weft.twin.traffic.columns import Columns, columns_of, is_header
 from weft.twin.traffic.rows import TraceSource, whole
 from weft.twin.traffic.trace import TraceError
@@ -24,24 +27,23 @@ _HEADS = (
 
 def table(head: str, lines: Iterable[tuple[int, str]]) -> TraceSource:
     """Return the requests of a CSV with this header; raises `TraceError` for one that cannot be read."""
-    if (between := other_separator(head)) is not None:
-        raise TraceError(f" has {between} between its columns: put commas there")
-    names = [name.strip() for name in next(csv.reader([head]))]
+    separator = separator_of(head)
+    names = [name.strip() for name in next(csv.reader([head], delimiter=separator))]
     if not is_header(names):
         raise TraceError(f" has no header line with the columns {_HEADS}")
     columns = columns_of(names)
-    return TraceSource(_requests(head, lines, columns), columns)
+    return TraceSource(_requests(_records(head, lines, separator), columns), columns)
 
 
-def _requests(head: str, lines: Iterable[tuple[int, str]], columns: Columns) -> Iterator[tuple[int, Row]]:
+def _requests(records: Iterable[tuple[int, list[str]]], columns: Columns) -> Iterator[tuple[int, Row]]:
     model = columns.model
-    for number, cells in _records(head, lines):
+    for number, cells in records:
         yield number, _request(number, cells, columns)
         if model is not None and model < len(cells):
             columns.seen(cells[model])
 
 
-def _records(head: str, lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, list[str]]]:
+def _records(head: str, lines: Iterable[tuple[int, str]], separator: str) -> Iterator[tuple[int, list[str]]]:
     """Yield the cells of each row with the number of its first line; a cell in quotes may go on for lines.
 
     The header of a second file that was joined to the first is left out.
@@ -50,13 +52,14 @@ def _records(head: str, lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int,
     for number, line in following:
         if '"' not in line:
             if line.strip("\ufeff\r\n\t ") != heading:
-                yield number, line.split(",")
+                yield number, line.split(separator)
             continue
         try:
-            cells = next(csv.reader(chain([line], (more for _, more in following)), strict=True))
+            whole_row = chain([line], (more for _, more in following))
+            cells = next(csv.reader(whole_row, delimiter=separator, strict=True))
         except csv.Error as error:  # at the end of the file, say, as the quote is never closed
             raise TraceError(f", line {number}: the quotes from there on cannot be read: {error}") from None
-        if cells != _split(heading):
+        if cells != next(csv.reader([heading], delimiter=separator)):
             yield number, cells
 
 
@@ -67,10 +70,6 @@ def _request(number: int, cells: list[str], columns: Columns) -> Row:
     except (ValueError, TypeError, OverflowError, IndexError):
         why, row = _why_no_row(cells, columns), ",".join(cells).strip()
         raise TraceError(f", line {number}: {row[:60]!r} is no request: {why}") from None
-
-
-def _split(line: str) -> list[str]:
-    return next(csv.reader([line])) if '"' in line else line.split(",")
 
 
 def _why_no_row(cells: list[str], columns: Columns) -> str:
@@ -84,7 +83,8 @@ def _why_no_row(cells: list[str], columns: Columns) -> str:
         try:
             read(value)
         except (ValueError, TypeError, OverflowError):
-            return f"{name} takes {words}, not {value[:40]!r}"
+            comma = "; write numbers with a decimal point, and none with a comma" if "," in value else ""
+            return f"{name} takes {words}, not {value[:40]!r}{comma}"
     return "it is no row of a CSV file"
 
 
