@@ -122,6 +122,6 @@ def test_what_was_guessed_of_a_foreign_file_is_told(tmp_path: Path) -> None:
     (tmp_path / "log.csv").write_text(f"created_at,model,prompt_tokens,completion_tokens\n{rows}")
     told = simulated("--trace", "log.csv").err
     guessed = "requests are read from created_at (milliseconds since 1970), prompt_tokens and completion_tokens"
-    several = "requests of 2 models (gpt-4o, llama-3) are replayed together: for one alone, keep its rows"
+    several = "requests of 2 models (gpt-4o: 1, llama-3: 1) are replayed together: for one alone, keep its rows"
     assert f"weft: log.csv: {guessed}\nweft: log.csv: {several}\n" in told
     assert "requests are read from" not in simulated().err

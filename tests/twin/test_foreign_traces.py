@@ -151,8 +151,16 @@ def test_what_was_guessed_is_told() -> None:
     ids=["BurstGPT", "JSON lines"],
 )
 def test_requests_of_several_models_are_told(text: str) -> None:
-    sentence = "requests of 2 models (ChatGPT, GPT-4) are replayed together: for one alone, keep its rows"
+    sentence = "requests of 2 models (ChatGPT: 1, GPT-4: 1) are replayed together: for one alone, keep its rows"
     assert (sentence,) == read(text).told
+
+
+def test_models_are_told_with_their_requests_the_busiest_first() -> None:
+    """A name that is no text, or none, stops nothing."""
+    names = ["rare", "busy", ["odd"], None, "", *["busy"] * 1199, "small", "small"]
+    body = {"timestamp": 0, "input_length": 9, "output_length": 1, "hash_ids": []}
+    told = read(lines(*({**body, "model": name} for name in names))).told
+    assert told[-1].startswith("requests of 4 models (busy: 1,200, small: 2, ['odd']: 1 and 1 more) are replayed")
 
 
 @pytest.mark.parametrize("packed", [bz2.compress(TWO.encode()), lzma.compress(TWO.encode())], ids=["bzip2", "xz"])

@@ -6,6 +6,7 @@ of these lists is taken, and told.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -49,7 +50,7 @@ _NAMED_MODELS = 3  # most of them that a sentence lists
 class Columns:
     """The three columns of a request by name and place, its clock, and what else the reader learns on the way.
 
-    `model` is the place of a column that names each request's model, `models` has the names that were read, and
+    `model` is the place of a column that names each request's model, `models` counts the names that were read, and
     `passed_over` the columns that could have been meant, too, each with the one that was taken. `known`: the format is
     one whose meaning is certain.
     """
@@ -60,7 +61,7 @@ class Columns:
     model: int | None = None
     passed_over: tuple[tuple[str, str], ...] = ()
     known: bool = False
-    models: set[str] = field(default_factory=set)
+    models: Counter[str] = field(default_factory=Counter)
 
     @property
     def from_first(self) -> bool:
@@ -68,9 +69,10 @@ class Columns:
         return self.names[0].lower() != FROM_ZERO
 
     def seen(self, model: object) -> None:
-        """Keep the name of a model."""
-        if len(self.models) < _MOST_MODELS and model not in {None, ""}:
-            self.models.add(str(model).strip().strip('"'))
+        """Count a request of a model."""
+        name = "" if model is None else str(model).strip().strip('"')
+        if name and (name in self.models or len(self.models) < _MOST_MODELS):
+            self.models[name] += 1
 
     def told(self) -> tuple[str, ...]:
         """Say in sentences what was guessed, after the rows were read; nothing for a known format of one model."""
@@ -132,8 +134,9 @@ def _bare(name: str) -> str:
     return base.replace("_", "").replace("-", "").replace(" ", "").rpartition(".")[2]
 
 
-def _of(models: Iterable[str]) -> str:
-    names = sorted(models)
-    more = len(names) - _NAMED_MODELS
-    listed = ", ".join(names[:_NAMED_MODELS]) + (f" and {more} more" if more > 0 else "")
-    return f"{counted(len(names), 'model')} ({listed})"
+def _of(models: Counter[str]) -> str:
+    """Name the models with the most requests."""
+    order = sorted(models.items(), key=lambda each: (-each[1], each[0]))
+    more = len(order) - _NAMED_MODELS
+    listed = ", ".join(f"{name}: {requests:,}" for name, requests in order[:_NAMED_MODELS])
+    return f"{counted(len(order), 'model')} ({listed}{f' and {more} more' if more > 0 else ''})"
