@@ -15,6 +15,7 @@ from tests.cli.statuses import decided
 from tests.cli.terminal import node, pool, split, weft, written
 from tests.manifests import load
 from tests.protocol.scripted_server import POOLS, SPLITS, WEFT, ScriptedServer
+from weft.cli.cluster.reading import connect
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -130,6 +131,19 @@ def test_a_pod_uses_its_service_account(mounted: Path) -> None:
     ending = weft("explain", "PDSplit/reasoner", "-n", "team")
     assert "https://127.0.0.1:1 does not answer (Connection refused)" in ending.sentence
     assert ending.code == 3
+
+
+@pytest.mark.parametrize(
+    ("content", "namespace"), [("weft-system\n", "weft-system"), ("", "default"), (None, "default")]
+)
+def test_a_pod_reads_its_own_namespace_unless_told_another(mounted: Path, content: str | None, namespace: str) -> None:
+    """As kubectl does."""
+    (mounted / "token").write_text("t")
+    (mounted / "ca.crt").write_text(Path(certifi.where()).read_text(encoding="ascii"))
+    if content is not None:
+        (mounted / "namespace").write_text(content)
+    assert namespace == connect(None, None).namespace
+    assert connect(None, "team").namespace == "team"
 
 
 def test_a_pod_without_a_token_is_told_what_it_lacks(mounted: Path) -> None:

@@ -27,6 +27,14 @@ def is_in_a_pod() -> bool:
     return _HOST in os.environ and _TOKEN.exists()
 
 
+def namespace_of_this_pod() -> str:
+    """The namespace that the service account is mounted with, as kubectl takes it; `default` where there is none."""
+    try:
+        return _TOKEN.with_name("namespace").read_text(encoding="utf-8").strip() or "default"
+    except (OSError, UnicodeDecodeError):
+        return "default"
+
+
 def has_a_kubeconfig() -> bool:
     """Whether at least one of the usual kubeconfig files exists."""
     return _exists(_usual_files())

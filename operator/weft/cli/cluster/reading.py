@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from ssl import SSLError
 from typing import TYPE_CHECKING, Any
 
-from weft.cli.cluster.kubeconfig import choose_context, has_a_kubeconfig, is_in_a_pod
+from weft.cli.cluster.kubeconfig import choose_context, has_a_kubeconfig, is_in_a_pod, namespace_of_this_pod
 from weft.cli.ends.failure import CLUSTER_REFUSES, INPUT_IS_WRONG, CommandFailure
 from weft.domain.labels import API_VERSION, GROUP
 from weft.observe.api_server.reading import Reader, resource_path
@@ -113,7 +113,7 @@ def connect(context: str | None, namespace: str | None) -> ClusterReader:
             reason = str(error).rstrip(".")
             message = f"the service account of this pod cannot be used ({reason}): does it mount the token and ca.crt?"
             raise CommandFailure(message, CLUSTER_REFUSES) from error
-        return _reader(configuration, namespace or "default")
+        return _reader(configuration, namespace or namespace_of_this_pod())
     chosen = choose_context(None, context)
     try:
         config.load_kube_config(chosen.files, chosen.context, configuration)

@@ -81,7 +81,13 @@ Context = Annotated[
 ]
 Namespace = Annotated[
     str | None,
-    typer.Option("--namespace", "-n", metavar="NAME", help="namespace; unset: the context's", callback=namespace),
+    typer.Option(
+        "--namespace",
+        "-n",
+        metavar="NAME",
+        help="namespace; unset: the context's, in a pod its own",
+        callback=namespace,
+    ),
 ]
 Namespaces = Annotated[
     list[str] | None,
