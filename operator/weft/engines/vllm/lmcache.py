@@ -4,10 +4,15 @@ Read from packages: up to vLLM 0.22.1 `--kv-offloading-backend lmcache` means LM
 it means a server beside the engine, which Weft does not start, so the connector is named instead (seen up to 0.33.0).
 In LMCache 0.3.9 to 0.5.6 each rank has a disk limit of its own, and deletes the least recently used before it writes
 more; before 0.5.5 a chunk that is written twice is counted twice, until nothing new is kept.
+
+A store outside the pods, which `LMCACHE_REMOTE_URL` in `engine.env` names, is shared by all replicas that name it. Its
+keys have the model's name or path, the size of the world and the rank, the hash of the tokens and the dtype (package
+0.5.6, `CacheEngineKey`); what else KV depends on is in the seed with which those hashes begin.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +33,8 @@ if TYPE_CHECKING:
 
 MEANS_A_SERVER: Version = (0, 23, 0)  # vLLM pull request 42865
 SEED = "PYTHONHASHSEED"  # hash seed; without it the processes of one rank have different ones
+SEED_BYTES = 4  # Python takes whole numbers below 2^32
+_SETTINGS = "LMCACHE_"  # prefix of variables, any of which may name a store, if only in a file of settings
 _DISK_VARIABLES = ("LMCACHE_LOCAL_DISK", "LMCACHE_MAX_LOCAL_DISK_SIZE")
 
 
@@ -70,8 +77,23 @@ def lmcache(request: LaunchRequest) -> dict[str, Any]:
 def lmcache_variables(request: LaunchRequest) -> Iterator[EnvValue]:
     """Variables that give all processes of a rank one hash seed, and turn off LMCache's usage reports."""
     if names_lmcache(request):
-        yield EnvValue(SEED, "0")
+        yield EnvValue(SEED, str(_seed(request)))
         yield EnvValue("LMCACHE_TRACK_USAGE", "false")
+
+
+def _seed(request: LaunchRequest) -> int:
+    """The hash seed: 0, or below 2^32 and of its own for all that KV depends on where a store may outlive the replica.
+
+    In one store TP 4 and TP 2 x PP 2 have the same keys, as have two models at one path and two revisions of a model.
+    """
+    if not any(name.startswith(_SETTINGS) for name, _ in request.spec.engine.env):
+        return 0
+    source, engine, release = request.spec.model.source, request.spec.engine, request.plan.engine
+    weights = [source.kind, source.location, source.path, source.revision] if source is not None else []
+    built = [release.version, release.image, str(request.plan.shape), request.spec.kv.precision]
+    told = [engine.args, engine.env, engine.speculative_json]
+    text = json.dumps([request.spec.model.model_id, weights, built, told])
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:SEED_BYTES])
 
 
 def refuse_adapters_beside_lmcache(spec: PoolSpec) -> None:
