@@ -14,6 +14,12 @@ if TYPE_CHECKING:
 
 BY_SHAPE = "use spec.shape"
 BY_WEFT = "Weft sets it"
+# Which devices of its pod an engine sees: a smaller number than that of the plan, or others
+SEEN_DEVICES = (
+    *("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"),
+    *("HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"),
+)
+_ONE_LETTER = len("-n")
 _SHORTEST_ABBREVIATION = len("--xxx")
 
 
@@ -36,13 +42,16 @@ class OwnedFlags:
         return None
 
     def _owner_of(self, argument: str) -> str | None:
-        """The owned flag behind an argument: `--flag=value`, `--some_flag`, `--no-flag`, `--json.key`, abbreviated."""
+        """The owned flag behind an argument: `--flag=value`, `--some_flag`, `--no-flag`, `--json.key`, `--fla`.
+
+        `-n2` is `-n 2`.
+        """
         if not argument.startswith("-") or argument in {"-", "--"}:
             return None
-        name = argument.split("=", 1)[0]
+        name = argument.split("=", 1)[0].split(".", 1)[0]
         if not name.startswith("--"):
-            return self.short.get(name)
-        flag = name.split(".", 1)[0].replace("_", "-")
+            return self.short.get(name, self.short.get(name[:_ONE_LETTER]))
+        flag = name.replace("_", "-")
         for spelling in (flag, flag.replace("--no-", "--", 1)):
             if spelling in self.owned:
                 return spelling

@@ -15,12 +15,17 @@ from weft.engines.kv.host_memory import refuse_too_little_memory
 from weft.engines.model.weights import model_mount, secrets_as_env
 from weft.engines.options.batches import batch_arguments
 from weft.engines.options.given import literally
+from weft.engines.options.loading import refuse_another_loader
 from weft.engines.options.rules import refuse_options
 from weft.engines.options.unknown import unknown_options
 from weft.engines.options.vllm_only import refuse_what_vllm_alone_does
 from weft.engines.routers.discovery import discovery_arguments
 from weft.engines.sglang import arguments, environment
-from weft.engines.sglang.conflicts import sglang_argument_conflict, sglang_env_conflict
+from weft.engines.sglang.conflicts import (
+    sglang_argument_conflict,
+    sglang_env_conflict,
+    sglang_prefix_conflict,
+)
 from weft.engines.sglang.failure import sglang_failure
 from weft.engines.terms.launch import ContainerLaunch, EnvValue, HttpProbe, LeavesBy, NamedPort
 from weft.engines.terms.sizing import (
@@ -158,8 +163,10 @@ def _refuse_conflicts(request: LaunchRequest) -> None:
     spec, shape = request.spec, request.plan.shape
     refuse_foreign_image(request.plan.engine)
     conflict = sglang_argument_conflict(spec.engine.args, shape) or sglang_env_conflict(tuple(dict(spec.engine.env)))
+    conflict = conflict or sglang_prefix_conflict(spec)
     if conflict is not None:
         raise Invalid(conflict.reason, conflict.message)
+    refuse_another_loader(spec)
     refuse_options(request)
     refuse_too_little_memory(request)
 

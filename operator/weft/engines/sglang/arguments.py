@@ -21,6 +21,7 @@ from weft.engines.kv.nvlink import over_nvlink
 from weft.engines.model.precision import precision_flags
 from weft.engines.model.speculative import speculative_wish
 from weft.engines.model.weights import model_location
+from weft.engines.options.loading import STREAMER
 from weft.engines.terms.versions import parse_version
 
 if TYPE_CHECKING:
@@ -149,7 +150,7 @@ def _streamed(request: LaunchRequest) -> Arguments:
     source = request.spec.model.source
     if source is None or source.kind is not SourceKind.URI:
         return ()
-    return ("--load-format", "runai_streamer")
+    return ("--load-format", STREAMER)
 
 
 def _adapters(spec: ModelSpec) -> Arguments:

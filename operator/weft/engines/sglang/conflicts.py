@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.engines.options.owned import BY_SHAPE, BY_WEFT, OwnedFlags, env_conflict
+from weft.engines.options.given import given
+from weft.engines.options.owned import BY_SHAPE, BY_WEFT, SEEN_DEVICES, OwnedFlags, env_conflict
+from weft.engines.options.prefixes import prefix_conflict
 from weft.engines.sglang.arguments import API_KEY, OWN_ADDRESS
 
 if TYPE_CHECKING:
     from weft.domain.reasons import Explanation
     from weft.domain.shape import Shape
+    from weft.domain.spec import PoolSpec
 
 _TENSOR = f"{BY_SHAPE}.tensorParallel"
 _STAGES = f"{BY_SHAPE}.pipelineParallel"
@@ -21,17 +24,27 @@ _PLAIN = "probes and metrics speak plain HTTP inside the cluster"
 _SPECULATIVE = "use spec.engine.speculative"
 _TRANSFER = "use spec.kvTransfer"
 _OFFLOAD = "use spec.kvCache.offload"
+_OTHER_HALF = (
+    *("--disaggregation-decode-tp", "--disaggregation-decode-dp", "--disaggregation-prefill-pp"),
+    "--enable-pd-role-switch",
+)
 _ADAPTERS = "use spec.model.adapters"
 
+# What earlier releases call --enable-prefill-cp
+_PROMPTS_SHARED_BEFORE = (
+    *("--enable-prefill-context-parallel", "--enable-nsa-prefill-context-parallel"),
+    "--enable-dsa-prefill-context-parallel",
+)
 # argparse takes an unambiguous prefix, so `--tp` is `--tp-size`: too short for the general prefix rule.
 _OWNED = {
     **dict.fromkeys(("--tp-size", "--tensor-parallel-size", "--tp"), _TENSOR),
     **dict.fromkeys(("--pp-size", "--pipeline-parallel-size", "--pp"), _STAGES),
-    **dict.fromkeys(("--ep-size", "--expert-parallel-size", "--ep"), _EXPERTS),
+    **dict.fromkeys(("--ep-size", "--expert-parallel-size", "--ep", "--enable-ep-moe"), _EXPERTS),
     **dict.fromkeys(("--dp-size", "--data-parallel-size", "--dp"), _RANKS),
     **dict.fromkeys(("--attn-dp-size", "--attention-data-parallel-size", "--enable-dp-attention"), _RANKS),
     **dict.fromkeys(("--dcp-size", "--decode-context-parallel-size"), _SHARED_CONTEXT),
     **dict.fromkeys(("--attn-cp-size", "--attention-context-parallel-size", "--enable-prefill-cp"), _SHARED_PROMPTS),
+    **dict.fromkeys(_PROMPTS_SHARED_BEFORE, _SHARED_PROMPTS),
     **dict.fromkeys(("--moe-dp-size", "--moe-data-parallel-size", "--dwdp-size", "--max-ep-size"), BY_SHAPE),
     **dict.fromkeys(("--nnodes", "--node-rank", "--dist-init-addr", "--nccl-init-addr"), BY_WEFT),
     **dict.fromkeys(("--host", "--port", "--grpc-mode", "--smg-grpc-mode", "--base-gpu-id", "--gpu-id-step"), BY_WEFT),
@@ -49,14 +62,14 @@ _OWNED = {
     **dict.fromkeys(("--enable-hierarchical-cache", "--hicache-size", "--hicache-ratio", "--enable-lmcache"), _OFFLOAD),
     "--disaggregation-mode": "use a PDSplit",
     **dict.fromkeys(("--disaggregation-transfer-backend", "--disaggregation-bootstrap-port"), _TRANSFER),
-    **dict.fromkeys(("--disaggregation-decode-tp", "--disaggregation-decode-dp", "--enable-pd-role-switch"), BY_WEFT),
+    **dict.fromkeys(_OTHER_HALF, BY_WEFT),
     **dict.fromkeys(("--speculative-algorithm", "--speculative-num-steps", "--speculative-eagle-topk"), _SPECULATIVE),
     **dict.fromkeys(("--speculative-draft-model-path", "--speculative-draft-model"), _SPECULATIVE),
     "--speculative-num-draft-tokens": _SPECULATIVE,
     "--api-key": "use spec.router.apiKeySecretRef",
 }
 
-OWNED_ENV = frozenset({OWN_ADDRESS, API_KEY, "HOST_IP", "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"})
+OWNED_ENV = frozenset({OWN_ADDRESS, API_KEY, "HOST_IP", *SEEN_DEVICES})
 
 _FLAGS = OwnedFlags(_OWNED, {})
 
@@ -69,3 +82,9 @@ def sglang_argument_conflict(args: tuple[str, ...], shape: Shape) -> Explanation
 def sglang_env_conflict(names: tuple[str, ...]) -> Explanation | None:
     """Why the first variable that Weft sets itself is refused; None if there is none."""
     return env_conflict(names, OWNED_ENV)
+
+
+def sglang_prefix_conflict(spec: PoolSpec) -> Explanation | None:
+    """Why the prefix cache may not be off, as the plan assumes hits, or None."""
+    off = given(spec.engine.args, "--disable-radix-cache") == "true"
+    return prefix_conflict(spec, "--disable-radix-cache" if off else None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.engines.options.owned import BY_SHAPE, BY_WEFT, OwnedFlags, env_conflict
+from weft.engines.options.owned import BY_SHAPE, BY_WEFT, SEEN_DEVICES, OwnedFlags, env_conflict
 from weft.engines.options.settings import settings_conflict, without_settings
 from weft.engines.tensorrt_llm import world
 
@@ -50,8 +50,7 @@ _OWNED = {
 
 OWNED_ENV = frozenset(
     {
-        "CUDA_VISIBLE_DEVICES",
-        "NVIDIA_VISIBLE_DEVICES",
+        *SEEN_DEVICES,
         "OMPI_COMM_WORLD_RANK",
         "OMPI_COMM_WORLD_SIZE",
         "SLURM_PROCID",

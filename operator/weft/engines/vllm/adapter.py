@@ -17,6 +17,7 @@ from weft.engines.model.speculative import refuse_drafting
 from weft.engines.model.weights import model_location, model_mount, secrets_as_env
 from weft.engines.options.batches import batch_arguments
 from weft.engines.options.given import literally
+from weft.engines.options.loading import refuse_another_loader
 from weft.engines.options.rules import refuse_options
 from weft.engines.options.unknown import unknown_options
 from weft.engines.routers.vllm_router import vllm_router
@@ -161,6 +162,7 @@ def _refuse_conflicts(request: LaunchRequest) -> None:
     conflict = conflict or vllm_prefix_conflict(spec) or vllm_batch_conflict(spec)
     if conflict is not None:
         raise Invalid(conflict.reason, conflict.message)
+    refuse_another_loader(spec)
     refuse_options(request)
     refuse_drafting(request)
     refuse_adapters_beside_lmcache(spec)

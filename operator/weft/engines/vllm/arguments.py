@@ -12,6 +12,7 @@ from weft.domain.spec import SourceKind
 from weft.domain.units import GIB, parse_quantity
 from weft.engines.model.precision import precision_flags
 from weft.engines.model.speculative import speculative_wish
+from weft.engines.options.loading import STREAMER
 from weft.engines.terms.versions import parse_version
 from weft.engines.vllm import ray
 from weft.engines.vllm.balancing import data_parallel
@@ -36,7 +37,7 @@ def model(request: LaunchRequest) -> Arguments:
     names = ("--served-model-name", *(spec.served_names or (spec.model_id,)))
     source = spec.source
     revision = ("--revision", source.revision) if source is not None and source.revision else ()
-    streamed = ("--load-format", "runai_streamer") if source is not None and source.kind is SourceKind.URI else ()
+    streamed = ("--load-format", STREAMER) if source is not None and source.kind is SourceKind.URI else ()
     return (*names, *revision, *streamed, *precision_flags(request), *_context(request), *adapter_arguments(request))
 
 

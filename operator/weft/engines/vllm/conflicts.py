@@ -6,16 +6,18 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from weft.domain.reasons import Explanation, Reason
-from weft.domain.workload import Role
 from weft.engines.options.batches import batch_conflict
 from weft.engines.options.given import given
-from weft.engines.options.owned import BY_SHAPE, BY_WEFT, OwnedFlags, env_conflict
+from weft.engines.options.owned import BY_SHAPE, BY_WEFT, SEEN_DEVICES, OwnedFlags, env_conflict
+from weft.engines.options.prefixes import prefix_conflict
 
 if TYPE_CHECKING:
     from weft.domain.shape import Shape
     from weft.domain.spec import PoolSpec
 
 BY_BALANCING = "use spec.shape.dataParallelBalancing"
+
+_SPECULATIVE = "use spec.engine.speculative"
 
 _OWNED = {
     "--tensor-parallel-size": f"{BY_SHAPE}.tensorParallel",
@@ -62,7 +64,7 @@ _OWNED = {
     "--kv-offloading-size": "use spec.kvCache.offload",
     "--kv-offloading-backend": "use spec.kvCache.offload",
     "--kv-transfer-config": "use spec.kvTransfer",
-    "--speculative-config": "use spec.engine.speculative",
+    **dict.fromkeys(("--speculative-config", "--spec-method", "--spec-model", "--spec-tokens"), _SPECULATIVE),
     "--api-key": "use spec.router.apiKeySecretRef",
 }
 _SHORT = {
@@ -96,8 +98,9 @@ OWNED_ENV = frozenset(
         "VLLM_MOONCAKE_BOOTSTRAP_PORT",
         "VLLM_ENGINE_READY_TIMEOUT_S",
         "VLLM_API_KEY",
-        "CUDA_VISIBLE_DEVICES",
-        "NVIDIA_VISIBLE_DEVICES",
+        # Without --data-parallel-size vLLM takes ranks from these (ParallelConfig in vllm/config/parallel.py)
+        *("VLLM_DP_SIZE", "VLLM_DP_RANK", "VLLM_DP_RANK_LOCAL", "VLLM_DP_MASTER_IP", "VLLM_DP_MASTER_PORT"),
+        *SEEN_DEVICES,
     }
 )
 
@@ -123,16 +126,9 @@ def vllm_env_conflict(names: tuple[str, ...]) -> Explanation | None:
 
 
 def vllm_prefix_conflict(spec: PoolSpec) -> Explanation | None:
-    """Why the prefix cache may not be off, as the plan assumes hits, or None. A decode half computes no prompts."""
-    percent = round(100 * spec.workload.prefix_hit)
+    """Why the prefix cache may not be off, as the plan assumes hits, or None."""
     off = given(spec.engine.args, "--enable-prefix-caching") == "false"
-    if not off or not percent or spec.role is Role.Decode:
-        return None
-    message = (
-        f"engine.args may not contain --no-enable-prefix-caching while spec.workload.prefixHitPercent is {percent}: "
-        "the plan counts on prompts in the cache; set that to 0, or remove the argument"
-    )
-    return Explanation(Reason.ArgumentConflict, message)
+    return prefix_conflict(spec, "--no-enable-prefix-caching" if off else None)
 
 
 def vllm_batch_conflict(spec: PoolSpec) -> Explanation | None:
