@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.render.pools import pool
@@ -17,6 +19,7 @@ from weft.render import FrontSpec, render_front, render_pods
 from weft.shaping import ShapeRequest, Supply, Unpaired, choose, choose_pair, resolve_architecture
 
 NAMED = EngineSpec(EngineName.SGLang)
+NAMED_FOR_AMD = replace(NAMED, image="docker.io/lmsysorg/sglang:v0.5.18-rocm720-mi30x")
 
 
 def test_a_named_engine_goes_all_the_way_to_pods() -> None:
@@ -61,10 +64,19 @@ def test_a_tight_first_token_is_met_by_about_as_many_gpus_as_with_another_engine
 @pytest.mark.parametrize("model", [LLAMA_70B, DEEPSEEK])
 @pytest.mark.parametrize("supply", [H200, GB200, MI300X], ids=lambda supply: supply.accelerator)
 def test_whatever_is_chosen_can_be_launched(model: str, supply: Supply) -> None:
-    wish = Wish(model, (supply,), engine=NAMED)
+    wish = Wish(model, (supply,), engine=NAMED_FOR_AMD if supply is MI300X else NAMED)
     plan, request = wish.plan(), wish.request()
     refuse_what_the_engine_cannot(request.spec, plan, request.architecture.checkpoint_precision)
     assert (plan.shape.engine, plan.engine.name) == (EngineName.SGLang, EngineName.SGLang)
+
+
+def test_no_image_is_made_up_where_its_tag_does_not_follow_from_the_version() -> None:
+    """Tags for AMD name the ROCm release and the card: a made-up one would be waited for in vain."""
+    with pytest.raises(Invalid, match=r"SGLang's images for MI300X .* name one in engine\.image") as refused:
+        Wish(LLAMA_70B, (MI300X,), engine=NAMED).plan()
+    assert refused.value.reason is Reason.EngineUnsupported
+    assert Wish(LLAMA_70B, (MI300X, H200), engine=NAMED).plan().shape.accelerator == "H200"
+    assert Wish(LLAMA_70B, (MI300X,), engine=NAMED_FOR_AMD).plan().engine.image == NAMED_FOR_AMD.image
 
 
 def test_shared_contexts_are_refused_before_anything_is_chosen() -> None:

@@ -143,18 +143,18 @@ class Catalog:
         """The engines to choose from if a pool names none, the default one first."""
         return tuple(facts.name for facts in self.engines if facts.automatic)
 
-    def release(self, engine: EngineName, version: str | None, vendor: str) -> EngineRelease:
-        """An engine at a version (None: the default) with its image for a vendor's accelerators.
+    def release(self, engine: EngineName, version: str | None, vendor: str, image: str | None = None) -> EngineRelease:
+        """An engine at a version (None: the default) with its image for a vendor's accelerators, or the user's.
 
         Raises `Invalid` (EngineUnsupported) for a version outside the known range or a vendor without an image.
         """
         facts = self.engine(engine)
         text = (version or facts.version).removeprefix("v")
         _check_version(facts, text)
-        image = dict(facts.images).get(vendor)
-        if image is None:
+        image = image or dict(facts.images).get(vendor, "").format(version=text)
+        if not image:
             raise Invalid(Reason.EngineUnsupported, f"{engine.value} has no image for {vendor} accelerators")
-        return EngineRelease(engine, text, image.format(version=text))
+        return EngineRelease(engine, text, image)
 
     def precisions(self, accelerator: Accelerator, engine: EngineName) -> tuple[Precision, ...]:
         """The precisions that an engine serves on an accelerator: its generation's, if this chip computes in them."""

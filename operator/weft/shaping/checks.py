@@ -145,6 +145,18 @@ def _the_image_is_made_for_it(case: ShapeCase) -> Explanation | None:
     return nim_shape_conflict(wish.image, wish.env, case.option.shape)
 
 
+def _an_image_for_it_is_known_or_named(case: ShapeCase) -> Explanation | None:
+    """Refuse accelerators for which the engine's images have tags that do not follow from its version."""
+    name, accelerator = case.option.shape.engine, case.option.accelerator
+    if case.request.spec.engine.image is not None or accelerator.vendor in dict(case.catalog.engine(name).images):
+        return None
+    return Explanation(
+        Reason.EngineUnsupported,
+        f"the tags of {name.value}'s images for {accelerator.name} do not follow from its version; name one in "
+        "engine.image",
+    )
+
+
 def _the_engine_has_such_ranks(case: ShapeCase) -> Explanation | None:
     """Refuse ranks that TensorRT-LLM lacks: its attention is replicated on all GPUs of a group or split over all."""
     why = tensorrt_llm_shape_conflict(case.option.shape)
@@ -287,6 +299,7 @@ CLAIMS: tuple[Claim, ...] = (
     _stages_of_ranks_share_a_domain,
     _the_attention_has_kernels,
     _precision_is_served,
+    _an_image_for_it_is_known_or_named,
     _the_checkpoint_can_be_stored_so,
     _the_release_serves_the_precision,
     _weight_blocks_stay_whole,

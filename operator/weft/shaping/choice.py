@@ -298,12 +298,8 @@ def _release(request: ShapeRequest, case: ShapeCase, catalog: Catalog) -> Engine
     accelerator, kept_release = case.option.accelerator, request.engine
     if kept_release is not None and not _is_image_of_another_vendor(kept_release, accelerator, catalog):
         return kept_release
-    release = catalog.release(case.option.shape.engine, case.engine_version, accelerator.vendor)
-    return _with_own_image(request.spec, release)
-
-
-def _with_own_image(spec: PoolSpec, release: EngineRelease) -> EngineRelease:
-    return replace(release, image=spec.engine.image) if spec.engine.image else release
+    own = request.spec.engine.image
+    return catalog.release(case.option.shape.engine, case.engine_version, accelerator.vendor, own)
 
 
 def _is_image_of_another_vendor(release: EngineRelease, accelerator: Accelerator, catalog: Catalog) -> bool:
