@@ -185,18 +185,20 @@ def test_stages_serve_at_most_their_number_where_the_engine_and_not_memory_bound
 
 
 WIDE = replica("DeepSeek-V3", "GB200", Precision.NVFP4, Parallel(tensor=2, data=8, pipeline=2, expert=16))
+IN_TWO_STAGES = replica(LLAMA_405B, "B200", Precision.NVFP4, Parallel(tensor=2, pipeline=2))
 IN_LOCKSTEP = st.sampled_from(
     [
         WIDE,
         replica("DeepSeek-V3", "GB200", Precision.NVFP4, Parallel(data=2, pipeline=4, expert=2)),
         replica("gpt-oss-120b", "H100", Precision.MXFP4, Parallel(data=8, pipeline=2, expert=8)),
-        replica(LLAMA_405B, "B200", Precision.NVFP4, Parallel(tensor=2, pipeline=2)),
+        IN_TWO_STAGES,
     ]
 )
 
 
 @settings(max_examples=40)
 @example(WIDE, 16_000, 100, 0.5, 1.4)
+@example(IN_TWO_STAGES, 3317, 30, 0.91, 1.04)
 @given(IN_LOCKSTEP, st.floats(500, 16_000), st.floats(30, 1000), st.floats(0.05, 0.9), st.floats(1.0, 2.0))
 def test_tokens_come_no_faster_at_a_higher_rate(
     model: ReplicaModel, prompt: float, answer: float, load: float, factor: float
@@ -209,6 +211,27 @@ def test_tokens_come_no_faster_at_a_higher_rate(
     assert many is not None
     assert few.tpot.mean <= many.tpot.mean * 1.004
     assert few.tpot.at(95) <= many.tpot.at(95) * 1.02
+
+
+FULL_OF_PROMPTS = [
+    (replica(LLAMA_405B, "H200", Precision.FP8, Parallel(pipeline=4)), 1571, 36),
+    (IN_TWO_STAGES, 3317, 30),
+]
+
+
+@pytest.mark.parametrize(("model", "prompt", "answer"), FULL_OF_PROMPTS)
+def test_where_prompts_leave_little_time_a_batch_is_still_what_arrives_while_an_answer_is_made(
+    model: ReplicaModel, prompt: float, answer: float
+) -> None:
+    """Little's law, with the prompts that queue behind others: within 1 %, and no larger batch at a lower rate."""
+    server, rates = service(model, workload(prompt, answer), Role.Aggregated), []
+    for sixtieth in range(1, 61):
+        batch = sixtieth / 60 * server.seats
+        steps, whole = server.gaps[0], server.steps.decode(batch + 1.0, server.context_tokens).step_seconds
+        load = server.loads.at(batch, steps, whole)
+        assert load.rate * (steps * whole + load.backlog.mean) / load.free == pytest.approx(batch, rel=0.01)
+        rates.append(load.rate)
+    assert rates == sorted(rates)
 
 
 @pytest.mark.parametrize("sizes", [Parallel(pipeline=4), Parallel(tensor=2, pipeline=2)])

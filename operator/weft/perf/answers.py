@@ -28,10 +28,11 @@ def per_token(load: RankLoad, gaps: tuple[float, float], step: StepTime, least: 
     A sequence alone takes `least`. `swing` is the variance of a step without prompts over a life, in s^2.
     """
     (answer, shorter), pace = gaps, load.pace
-    mean = (step.seconds + load.backlog.mean * shorter / answer) / load.free
+    alike, mean = ((step.seconds + load.backlog.mean * each / answer) / load.free for each in (1.0, shorter))
     if load.held.mean == 0.0:
         return Latency(mean, swing, least)
-    most = max(mean, (pace.step_seconds + pace.full) / step.tokens)
+    most = max(alike, (pace.step_seconds + pace.full) / step.tokens)
+    mean = min(mean, most)  # a short answer has less room, too
     random = _random(load, step.seconds) * shorter / answer
     grows = load.rate * load.stolen.mean
     behind = load.backlog.variance * (shorter / answer / load.free * (1.0 - math.pow(grows, pace.steps))) ** 2

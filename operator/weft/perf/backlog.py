@@ -69,35 +69,39 @@ class RankLoad(NamedTuple):
         return 1.0 - self.rate * self.held.mean
 
 
-def balanced_rate(batch: float, stolen_at: Callable[[float], Moments], pace: AnswerPace, burstiness: float) -> float:
+def balanced_rate(batch: float, at: Callable[[float], tuple[Moments, AnswerPace]], burstiness: float) -> float:
     """The rate of one rank, in requests per second, at which rate x (answer + backlog + batch x prompt) = batch.
 
-    The time that a prompt takes from decode falls as the rate rises, if it changes at all, and slower than the rate
-    rises: a pipeline works on prompts in parallel. The search starts at the high end, as there is mostly no backlog,
-    and uses secants, with bisection where one leaves the bounds or where prompts would take more than all of the time.
+    `at` a rate is what a prompt takes from decode, without launches, and the pace of answers. That time falls as the
+    rate rises, if it changes at all, and slower than the rate rises: a pipeline works on prompts in parallel. The
+    search starts at the high end, as there is mostly no backlog, and uses secants, with bisection where one leaves the
+    bounds or where prompts would take more than all of the time. Where prompts leave little of it, all rates nearly
+    agree: how close one is counts by what they leave.
     """
 
-    def excess(rate: float) -> float:
-        stolen = stolen_at(rate)
+    def excess(rate: float) -> tuple[float, float]:
+        stolen, pace = at(rate)
+        free = 1.0 - rate * (stolen.mean + pace.waits)
         if rate * stolen.mean >= 1.0:
-            return math.inf
-        return rate * (answer + _behind(rate, stolen, pace, burstiness) + batch * stolen.mean) - batch
+            return math.inf, free
+        behind = _behind(rate, stolen, pace, burstiness)
+        return rate * (pace.steps * pace.step_seconds + behind) - batch * free, free
 
-    answer = pace.steps * pace.step_seconds + batch * pace.waits
-    low, last = 0.0, batch / (answer + batch * stolen_at(math.inf).mean)
-    high, was_over = last, excess(last)
+    stolen, pace = at(math.inf)
+    low, last = 0.0, batch / (pace.steps * pace.step_seconds + batch * (pace.waits + stolen.mean))
+    high, (was_over, _) = last, excess(last)
     if was_over <= _BALANCED * batch:
         return last
     rate = last * _FIRST_STEP
     for _ in range(_MOST_SECANTS):
-        over = excess(rate)
+        over, free = excess(rate)
         low, high = (low, rate) if over > 0.0 else (rate, high)
         following = (
             rate - over * (rate - last) / (over - was_over)
             if over != was_over and math.isfinite(over - was_over)
             else low
         )
-        if abs(over) < _STRAIGHT * batch and low <= following <= high:
+        if abs(over) < _STRAIGHT * batch * free and low <= following <= high:
             return following
         rate, last, was_over = following if low < following < high else (low + high) / 2.0, rate, over
     return rate
@@ -116,8 +120,10 @@ def _behind(rate: float, stolen: Moments, pace: AnswerPace, burstiness: float) -
     if pace.shares < 1.0:
         queue = _behind_a_queue(mean_in_line(rate, own, burstiness) + own.mean, busy, pace)
         left += (1.0 - pace.shares) * max(0.0, queue - left)
-    left *= unheld(rate, stolen)
-    return left * -math.expm1(-pace.room(free) * busy / left) if left > 0.0 else 0.0
+    left, room = left * unheld(rate, stolen), pace.room(free) * busy
+    if left == math.inf:
+        return room
+    return left * -math.expm1(-room / left) if left > 0.0 else 0.0
 
 
 def _behind_a_gate(grows: float, free: float, pace: AnswerPace) -> float:
@@ -125,9 +131,12 @@ def _behind_a_gate(grows: float, free: float, pace: AnswerPace) -> float:
 
     A step that is a second longer makes the next one longer by `grows`. The one that a request comes in is longer than
     the mean by its variance over that, `grows` prompts over 1 - `grows`^2, and the next one by its own prompt besides.
+    Where steps would grow without end, they grow until prompts fill them.
     """
-    if not 0.0 < grows < 1.0 or free <= 0.0:
+    if grows <= 0.0 or free <= 0.0:
         return 0.0
+    if grows >= 1.0:
+        return math.inf
     longer = pace.more / (1.0 - grows * grows)
     return free * longer * grows * (1.0 - math.pow(grows, pace.steps)) / (1.0 - grows)
 

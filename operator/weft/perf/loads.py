@@ -89,17 +89,24 @@ class Loads:
             taken = self._taken(waits, longest, step)
             pace = self._pace(answer, fewest, came, taken)
             if self._stages.count == 1.0:
-                rate = balanced_rate(batch, lambda _: longest, pace, self.burstiness)
+                rate = balanced_rate(batch, lambda _: (longest, pace), self.burstiness)
                 return _came(rate, pause, taken), (rate, fewest, taken, pace)
 
-            def at(rate: float) -> tuple[Company, Moments]:
+            def at(rate: float) -> tuple[Company, _Taken, AnswerPace]:
                 company = self._beside(fewest, rate, pause)
-                return company, longest if company == fewest else self._stolen(company)
+                if company == fewest and not launches.part:
+                    return fewest, taken, pace
+                stolen = longest if company == fewest else self._stolen(company)
+                held = self._taken(self._waits(company, launches, whole) if launches.part else _NONE, stolen, step)
+                return company, held, self._pace(answer, company, came, held)
 
-            rate = balanced_rate(batch, lambda rate: at(rate)[1], pace, self.burstiness)
-            company, stolen = at(rate)
-            taken = self._taken(self._waits(company, launches, whole) if launches.part else _NONE, stolen, step)
-            return _came(rate, pause, taken), (rate, company, taken, self._pace(answer, company, came, taken))
+            def paced(rate: float) -> tuple[Moments, AnswerPace]:
+                _, held, pace = at(rate)
+                return held.stolen, pace
+
+            rate = balanced_rate(batch, paced, self.burstiness)
+            found = at(rate)
+            return _came(rate, pause, found[1]), (rate, *found)
 
         rate, company, taken, pace = agreed(with_company, most)
         launches = self._taking(launches, taken, step) if taken.waits else NEVER
