@@ -187,25 +187,30 @@ def at_rate(replica: ReplicaModel, workload: Workload, role: Role) -> tuple[Perc
     return None if found is None else (_percentiles(found.ttft), _percentiles(found.tpot))
 
 
-def at_engine(replica: ReplicaModel, workload: Workload, role: Role) -> tuple[Percentiles, Percentiles] | None:
+def at_engine(
+    replica: ReplicaModel, workload: Workload, role: Role, in_one_queue: int | None = None
+) -> tuple[Percentiles, Percentiles] | None:
     """TTFT and TPOT as the engine itself counts them, without what follows the first token.
 
     An engine that only prefills has answered before the KV is handed over, so its metrics do not include that. Nor do
     they include the time of a link: the requests measured did get through, however little the link is believed to
-    carry.
+    carry. Requests come to each replica at random, unless so many take them from one queue (`Service`).
     """
-    return _over_any_link(replace(service(replica, workload, role), handover_seconds=0.0), workload)
+    server = replace(service(replica, workload, role), handover_seconds=0.0)
+    return _over_any_link(server, workload, in_one_queue)
 
 
 def at_engine_after_handover(
-    replica: ReplicaModel, workload: Workload, role: Role
+    replica: ReplicaModel, workload: Workload, role: Role, in_one_queue: int | None = None
 ) -> tuple[Percentiles, Percentiles] | None:
     """TTFT and TPOT as counted by an engine that, where it only prefills, answers once the KV is handed over."""
-    return _over_any_link(service(replica, workload, role), workload)
+    return _over_any_link(service(replica, workload, role), workload, in_one_queue)
 
 
-def _over_any_link(server: Service, workload: Workload) -> tuple[Percentiles, Percentiles] | None:
-    found = replace(server, link=NO_LINK).at_rate(workload.requests_per_second)
+def _over_any_link(
+    server: Service, workload: Workload, in_one_queue: int | None
+) -> tuple[Percentiles, Percentiles] | None:
+    found = replace(server, link=NO_LINK, in_one_queue=in_one_queue).at_rate(workload.requests_per_second)
     return None if found is None else (_percentiles(found.ttft), _percentiles(found.tpot))
 
 

@@ -1,7 +1,7 @@
 """Waiting times in closed form: for the server of prompts, and for one of many seats.
 
-Sources: Pollaczek and Khinchine for the mean wait and its second moment; Takagi for servers that take all waiting
-requests at once (gated service); Halfin and Whitt for the probability that many seats are all taken; batches for
+Sources: Pollaczek and Khinchine for the mean wait and its second moment; Sakasegawa for servers that share a queue;
+Takagi for servers that take all waiting requests at once (gated service); Halfin and Whitt for the probability that many seats are all taken; batches for
 bursts.
 """
 
@@ -84,6 +84,18 @@ def mean_in_line(rate: float, service: Moments, burstiness: float) -> float:
     random = rate * service.square / 2.0
     company = burstiness * _BURSTS_APART * (1.0 + busy) / 2.0 * service.mean
     return max(0.0, (random + company) / (1.0 - busy))
+
+
+def pooled(wait: Wait, busy: float, servers: int) -> Wait:
+    """What is left of the wait before one server, busy for this fraction of its time, where so many share one queue.
+
+    Sakasegawa's approximation of M/G/n. No front that does not know how long requests take lets them wait less.
+    """
+    waits = busy ** (math.sqrt(2.0 * (servers + 1)) - 2.0)  # how much rarer a request waits at all
+    if waits < _NEVER:
+        return NO_WAIT
+    mean = waits / servers * wait.mean
+    return Wait(mean, max(0.0, waits / servers**2 * (wait.variance + wait.mean**2) - mean**2))
 
 
 def at_the_gate(rate: float, service: Moments, pause: float, burstiness: float, swing_of_pause: float = 0.0) -> Wait:

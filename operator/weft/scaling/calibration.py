@@ -214,17 +214,24 @@ def load_of(look: CalibrationInput, usual: Workload) -> Workload:
     )
 
 
-def learnt(memory: CalibrationMemory, look: CalibrationInput, expects: Expects) -> CalibrationMemory:
+def learnt(
+    memory: CalibrationMemory, look: CalibrationInput, expects: Expects, pooled: Expects | None = None
+) -> CalibrationMemory:
     """The memory after one more measurement, from a look that `is_due`.
 
+    `expects` has requests wait as much as any front lets them, and `pooled` as little: None where that is the same. A
+    factor between what both imply stays, as the wait may explain what was measured; one outside goes to the nearer.
     Nothing is learnt at a load where the model predicts no steady state, or whose latencies tell of neither factor.
     """
     memory = interrupted(replace(memory, last=look.now))  # the next one measures the pods that are ready by then
     if look.observation is None:
         return memory
-    implied = _implied(memory.factors, _measured(look.role, look.observation), expects)
+    measured = _measured(look.role, look.observation)
+    implied = _implied(memory.factors, measured, expects)
+    if pooled is not None:
+        implied = _nearest(memory.factors, implied, _implied(memory.factors, measured, pooled))
     for kind, value in implied.items():
-        memory = _moved(memory, kind, value)
+        memory = _moved(memory, kind, value, surely=pooled is None)
     if not implied:
         return memory
     points, prompt_points = memory.factors.points + 1, memory.factors.prompt_points + ("prefill" in implied)
@@ -270,6 +277,15 @@ def _implied(factors: Calibration, measured: Mapping[str, float | None], expects
     return {kind: math.log(_of(factors, kind)) + step for kind, step in zip(telling, steps, strict=True)}
 
 
+def _nearest(factors: Calibration, most_wait: Mapping[str, float], least_wait: Mapping[str, float]) -> dict[str, float]:
+    """Of the factors that the most and the least wait imply, in logarithms, and all between: the nearest to these."""
+    between = {}
+    for kind, least in most_wait.items():
+        most = least_wait.get(kind, math.inf)  # it may tell of nothing without the wait
+        between[kind] = sorted((least, math.log(_of(factors, kind)), most))[1]
+    return between
+
+
 def _expected(expects: Expects, factors: Calibration) -> dict[str, float] | None:
     """Mean latencies under these factors, keyed by the factor that dominates each; None where the load is unstable."""
     found = expects(factors)
@@ -301,12 +317,18 @@ def _damped_solution(matrix: list[list[float]], ratios: list[float]) -> list[flo
     return [(second * left - mixed * right) / determinant, (first * right - mixed * left) / determinant]
 
 
-def _moved(memory: CalibrationMemory, kind: str, implied: float) -> CalibrationMemory:
-    """Move one factor part of the way towards a measurement whose influence is bounded."""
+def _moved(memory: CalibrationMemory, kind: str, implied: float, *, surely: bool) -> CalibrationMemory:
+    """Move one factor part of the way towards a measurement whose influence is bounded.
+
+    What is not `surely` implied, as it is the end of a range, makes a factor no lower than the median of the latest
+    does: chance alone crosses the end now and then, and the range leaves the factor where that has brought it.
+    """
     recent = memory.prefill if kind == "prefill" else memory.decode
     present = math.log(_of(memory.factors, kind))
     centre = median(recent) if len(recent) >= ENOUGH_FOR_A_MEDIAN else present
     bounded = _within(implied, centre - MOST_AT_ONCE, centre + MOST_AT_ONCE)
+    if not surely and bounded < present:
+        bounded = min(present, max(bounded, median((*recent, implied))))
     gain = max(GAIN, 1.0 / (memory.factors.points + FIRST))
     factor = math.exp(_within(present + gain * (bounded - present), -_FARTHEST, _FARTHEST))
     recent = (*recent, implied)[-LATEST:]

@@ -8,6 +8,7 @@ quiet enough to be measured.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from operator import itemgetter
 from typing import TYPE_CHECKING
@@ -20,6 +21,7 @@ from weft.domain.made_often import made_often
 from weft.domain.shape import Calibration
 from weft.domain.status import TRUE
 from weft.domain.stumbling import stumbled
+from weft.domain.workload import Role
 from weft.engines import adapter_for
 from weft.perf import at_engine, at_engine_after_handover
 from weft.render import revision
@@ -185,20 +187,31 @@ def _learnt(lesson: _Lesson, facts: Facts) -> CalibrationMemory:
     counts_handover = adapter_for(fleet.plan.engine.name).counts_handover
     counted = at_engine_after_handover if counts_handover else at_engine
 
-    def percentiles(factors: Calibration) -> tuple[Percentiles, Percentiles] | None:
+    def percentiles(factors: Calibration, replicas: int | None = None) -> tuple[Percentiles, Percentiles] | None:
         bare = Calibration(factors.prefill, factors.decode)
-        return counted(replace(replica, calibration=bare), load, look.role)
+        return counted(replace(replica, calibration=bare), load, look.role, replicas)
 
-    def expects(factors: Calibration) -> calibrating.Means | None:
-        found = percentiles(factors)
+    def expects(factors: Calibration, replicas: int | None = None) -> calibrating.Means | None:
+        found = percentiles(factors, replicas)
         return None if found is None else calibrating.Means(*(latency.mean for latency in found))
 
-    learnt = calibrating.learnt(lesson.memory, look, expects)
+    replicas = len(look.ready) if _may_share_a_queue(lesson) else None
+    pooled = None if replicas is None else partial(expects, replicas=replicas)
+    learnt = calibrating.learnt(lesson.memory, look, expects, pooled)
     found, seen = percentiles(learnt.factors), look.observation
     if found is None or seen is None or learnt.factors.points == lesson.memory.factors.points:
         return learnt
-    expected = ExpectedLatencies(*found, error_bar.ttft, error_bar.tpot)
+    shared = None if replicas is None else percentiles(learnt.factors, replicas)
+    expected = ExpectedLatencies(
+        *found, error_bar.ttft, error_bar.tpot, pooled_ttft=None if shared is None else shared[0]
+    )
     return replace(learnt, factors=followed(learnt.factors, seen, look.role, fleet.spec.slo, expected))
+
+
+def _may_share_a_queue(lesson: _Lesson) -> bool:
+    """Whether a front can send a request to whichever of several ranks would be the next to compute a prompt."""
+    servers = len(lesson.look.ready) * lesson.fleet.plan.shape.data_parallel
+    return servers > 1 and lesson.fleet.spec.role is not Role.Decode
 
 
 def _what_runs(lesson: _Lesson, facts: Facts) -> tuple[ReplicaModel, ErrorBar] | None:
