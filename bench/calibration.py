@@ -50,7 +50,7 @@ TRUTHS = (0.8, 1.0, 1.25)
 WINDOWS, WINDOW_SECONDS = 40, calibration.WINDOW_SECONDS
 COLUMNS = ("busy", "replicas", "front", "true", "lone wait", "any wait", "prefill time", "TTFT less queue time")
 _MAX_BATCH, _KV_TOKENS = 256, 2_000_000  # neither is in the way
-_NO_WAIT = 10**9  # replicas that share a queue in which nobody waits
+_NO_WAIT = 1000  # replicas that share a queue in which nobody waits
 _LEARNER = replica_of(MODEL, "H100", Precision.BF16, TENSOR_PARALLEL)
 _SUBJECT = CalibrationSubject.of(
     MODEL, EngineRelease(EngineName.VLLM, "0.33.0", "vllm/vllm-openai:v0.33.0"), _LEARNER.shape

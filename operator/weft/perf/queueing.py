@@ -1,8 +1,8 @@
 """Waiting times in closed form: for the server of prompts, and for one of many seats.
 
-Sources: Pollaczek and Khinchine for the mean wait and its second moment; Sakasegawa for servers that share a queue;
-Takagi for servers that take all waiting requests at once (gated service); Halfin and Whitt for the probability that many seats are all taken; batches for
-bursts.
+Sources: Pollaczek and Khinchine for the mean wait and its second moment; Erlang, Lee and Longton for servers that share
+a queue; Takagi for servers that take all waiting requests at once (gated service); Halfin and Whitt for the probability
+that many seats are all taken; batches for bursts.
 """
 
 from __future__ import annotations
@@ -89,13 +89,26 @@ def mean_in_line(rate: float, service: Moments, burstiness: float) -> float:
 def pooled(wait: Wait, busy: float, servers: int) -> Wait:
     """What is left of the wait before one server, busy for this fraction of its time, where so many share one queue.
 
-    Sakasegawa's approximation of M/G/n. No front that does not know how long requests take lets them wait less.
+    A request waits as much more rarely as with exponential service times, and then for one of all (Lee and Longton). No
+    front that does not know how long requests take lets them wait less.
     """
-    waits = busy ** (math.sqrt(2.0 * (servers + 1)) - 2.0)  # how much rarer a request waits at all
-    if waits < _NEVER:
+    if busy <= 0.0:
         return NO_WAIT
-    mean = waits / servers * wait.mean
-    return Wait(mean, max(0.0, waits / servers**2 * (wait.variance + wait.mean**2) - mean**2))
+    rarer = _all_taken(busy, servers) / busy
+    if rarer < _NEVER:
+        return NO_WAIT
+    mean = rarer / servers * wait.mean
+    return Wait(mean, max(0.0, rarer / servers**2 * (wait.variance + wait.mean**2) - mean**2))
+
+
+def _all_taken(busy: float, servers: int) -> float:
+    """The chance that all servers are taken when a request comes, with exponential service times (Erlang's C)."""
+    taken_over = 1.0  # the inverse of the chance that a request is turned away where there is no queue
+    for server in range(1, servers + 1):
+        taken_over = 1.0 + taken_over * server / (busy * servers)
+        if taken_over > 1.0 / _NEVER**2:
+            return 0.0
+    return 1.0 / (taken_over * (1.0 - busy) + busy)
 
 
 def at_the_gate(rate: float, service: Moments, pause: float, burstiness: float, swing_of_pause: float = 0.0) -> Wait:
