@@ -3,7 +3,7 @@
 Engines of the twin that only prefill, `TRUTHS` times as slow as the model says, behind a front that takes turns or
 picks the least loaded. Prompts come at random, at so much of what the true engines could serve. Learnt after
 `WINDOWS` windows are four factors: with the wait of a lone replica, as until ADR 0112; with any wait down to that of
-one queue, which is Weft's; and by what vLLM's time in queue leaves, with two readings of it. Some ten minutes.
+one queue, which is Weft's; and two that do without the wait, from what vLLM counts. A minute or two.
 """
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ import functools
 import math
 import sys
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
 from bench.machine import this_machine
 from bench.percentiles import replica_of
@@ -38,9 +37,9 @@ from weft.twin.serving.front import FrontRule, choice
 from weft.twin.serving.served import Attempt, ServedEngine
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
-    from weft.scaling.calibration import CalibrationInput, Expects
+    from weft.scaling.calibration import CalibrationInput
 
 MODEL, TENSOR_PARALLEL = "Llama-3.3-70B-Instruct", 4
 PROMPTS = Workload(1.0, 3000, 1, 7000, 1)  # tokens: means, then 95th percentiles
@@ -48,7 +47,7 @@ LOADS = (0.25, 0.5, 0.75)  # of the time in which a true engine computes
 REPLICAS = (1, 2, 4, 8)
 TRUTHS = (0.8, 1.0, 1.25)
 WINDOWS, WINDOW_SECONDS = 40, calibration.WINDOW_SECONDS
-COLUMNS = ("busy", "replicas", "front", "true", "lone wait", "any wait", "prefill time", "TTFT less queue time")
+RULES = ("lone wait", "any wait", "prefill time", "TTFT less queue time")
 _MAX_BATCH, _KV_TOKENS = 256, 2_000_000  # neither is in the way
 _NO_WAIT = 1000  # replicas that share a queue in which nobody waits
 _LEARNER = replica_of(MODEL, "H100", Precision.BF16, TENSOR_PARALLEL)
@@ -96,30 +95,24 @@ def cases() -> Iterator[Case]:
                     yield Case(busy, replicas, front, truth)
 
 
-def learnt(case: Case, windows: int = WINDOWS) -> tuple[float, float, float, float]:
-    """Factors of prefill after so many windows: lone wait, any wait, by prefill time, and by TTFT less queue time."""
-    seconds = windows * WINDOW_SECONDS
-    requests = serve(case, seconds)
+def learnt(case: Case, windows: int = WINDOWS) -> tuple[float, ...]:
+    """Factors of prefill after so many windows, by `RULES`."""
+    requests = serve(case, windows * WINDOW_SECONDS)
     edges = np.searchsorted([each.arrived for each in requests], np.arange(windows + 1) * WINDOW_SECONDS)
-    memories = [CalibrationMemory(_SUBJECT, Calibration()) for _ in range(4)]
+    memories = [CalibrationMemory(_SUBJECT, Calibration()) for _ in RULES]
     for begin, end in pairwise(edges.tolist()):
         window = requests[begin:end]
         if sum(each.waited for each in window) > calibration.MOST_WAITING * case.replicas * WINDOW_SECONDS:
-            continue  # too much of a backlog to measure
-        outside = _LEARNER.efficiency.request_seconds
-        measured = (
-            _mean([each.ttft for each in window]),
-            _mean([each.ttft for each in window]),
-            _mean([each.prefill for each in window]) + outside,
-            _mean([each.ttft - each.queue for each in window]),
-        )
-        for place, ttft in enumerate(measured):
-            look = _look(case, window, ttft)
-            lone, one_queue, no_wait = (_expects(look, of) for of in (None, case.replicas, _NO_WAIT))
-            first, pooled = ((lone, None), (lone, one_queue), (no_wait, None), (no_wait, None))[place]
-            memories[place] = calibration.learnt(memories[place], look, first, pooled)
-    one, other, third, fourth = (memory.factors.prefill for memory in memories)
-    return one, other, third, fourth
+            continue  # a backlog, which is no measurement
+        ttft, outside = _mean([each.ttft for each in window]), _LEARNER.efficiency.request_seconds
+        computing = _mean([each.prefill for each in window]) + outside
+        unqueued = _mean([each.ttft - each.queue for each in window])
+        lone, pooled, no_wait = (partial(_expects, case, window, each) for each in (None, case.replicas, _NO_WAIT))
+        shared = pooled if case.replicas > 1 else None
+        rules = ((ttft, lone, None), (ttft, lone, shared), (computing, no_wait, None), (unqueued, no_wait, None))
+        for place, (measured, *expects) in enumerate(rules):
+            memories[place] = calibration.learnt(memories[place], _look(case, window, measured), *expects)
+    return tuple(memory.factors.prefill for memory in memories)
 
 
 def serve(case: Case, seconds: float, seed: int = 0) -> list[Timed]:
@@ -186,35 +179,33 @@ def _look(case: Case, window: list[Timed], ttft: float) -> CalibrationInput:
     return calibration.CalibrationInput(_SUBJECT, Role.Prefill, window[-1].arrived, ready, seen)
 
 
-def _expects(look: CalibrationInput, in_one_queue: int | None) -> Expects:
-    load = calibration.load_of(look, PROMPTS)
-
-    def means(factors: Calibration) -> calibration.Means | None:
-        replica = replace(_LEARNER, calibration=Calibration(factors.prefill, factors.decode))
-        found = at_engine(replica, load, Role.Prefill, in_one_queue)
-        return None if found is None else calibration.Means(found[0].mean, found[1].mean)
-
-    return means
+def _expects(
+    case: Case, window: list[Timed], in_one_queue: int | None, factors: Calibration
+) -> calibration.Means | None:
+    load = calibration.load_of(_look(case, window, 0.0), PROMPTS)
+    found = at_engine(replace(_LEARNER, calibration=Calibration(factors.prefill, factors.decode)), load, Role.Prefill, in_one_queue)
+    return None if found is None else calibration.Means(found[0].mean, found[1].mean)
 
 
 def _mean(values: list[float]) -> float:
     return math.fsum(values) / len(values)
 
 
-def row(case: Case, factors: tuple[float, ...]) -> tuple[str, ...]:
-    """One line of the table."""
-    front = case.front.value if case.replicas > 1 else "-"
-    return f"{case.busy:.0%}", str(case.replicas), front, f"{case.truth:g}", *(f"{each:.2f}" for each in factors)
+def rows(found: Mapping[Case, tuple[float, ...]]) -> Iterator[str]:
+    """Lines of a Markdown table: one for each load, count and front, and in it `RULES` for each true factor."""
+    yield f"| busy | replicas | front | {' | '.join(f'true {truth:g}' for truth in TRUTHS)} |"
+    yield "|" + "---|" * (3 + len(TRUTHS))
+    for case in found:
+        if case.truth == TRUTHS[0]:
+            told = (" / ".join(f"{each:.2f}" for each in found[replace(case, truth=truth)]) for truth in TRUTHS)
+            front = case.front.value if case.replicas > 1 else "-"
+            yield f"| {100 * case.busy:.0f} % | {case.replicas} | {front} | {' | '.join(told)} |"
 
 
 def main() -> int:
     """Print the table."""
-    table = Table(title=f"Factor of prefill learnt ({this_machine()})", title_justify="left", box=None)
-    for place, column in enumerate(COLUMNS):
-        table.add_column(column, justify="left" if place == COLUMNS.index("front") else "right")
-    for case in cases():
-        table.add_row(*row(case, learnt(case)))
-    Console(width=150).print(table)
+    print(f"Factors of prefill learnt, {' / '.join(RULES)} ({this_machine()}):\n")
+    print("\n".join(rows({case: learnt(case) for case in cases()})))
     return 0
 
 

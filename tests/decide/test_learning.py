@@ -60,7 +60,7 @@ class Serving:
         replicas = max(1, self.world.serving(name))
         plan = self.world.status(name).plan
         assert plan is not None
-        true = replace(_replica(plan.shape), calibration=self.truth[name], wire=self.wire)
+        true = replace(replica_of(plan.shape), calibration=self.truth[name], wire=self.wire)
         found = self.counted(true, replace(load_of, requests_per_second=RATE), self.roles.get(name, Role.Aggregated))
         assert found is not None
         ready = [each for each in self.world.pods.values() if each.ready and not each.terminating]
@@ -98,7 +98,7 @@ class Serving:
         return plan.prediction.capacity
 
 
-def _replica(shape: Shape) -> ReplicaModel:
+def replica_of(shape: Shape) -> ReplicaModel:
     catalog = load()
     architecture, accelerator = catalog.architecture(SPEC.model.model_id), catalog.accelerator(shape.accelerator)
     assert architecture is not None

@@ -1,0 +1,78 @@
+"""Replicas behind one front: how little their requests wait is not taken for fast engines."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import astuple, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.decide.test_learning import RATE, SLO, Serving, replica_of
+from tests.decide.test_splits import half, over_rdma, split_world
+from tests.decide.world import WORKLOAD, external
+from weft.domain.shape import Calibration
+from weft.domain.workload import Role
+from weft.perf import at_engine
+
+if TYPE_CHECKING:
+    from weft.domain.snapshot import PoolObservation
+    from weft.domain.workload import Workload
+
+LONG = replace(WORKLOAD, input_tokens=8_000, input_tokens_p95=16_000)
+
+
+class Counting(Serving):
+    """Engines that count first tokens by buckets, which have an edge at each percentile."""
+
+    def seen(self, name: str, load_of: Workload = WORKLOAD) -> PoolObservation:
+        seen, plan = super().seen(name, load_of), self.world.status(name).plan
+        assert plan is not None
+        true = replace(replica_of(plan.shape), calibration=self.truth[name], wire=self.wire)
+        found = self.counted(true, replace(load_of, requests_per_second=RATE), self.roles[name])
+        assert found is not None
+        edges = zip(astuple(found[0])[1:], (500.0, 900.0, 950.0, 990.0), strict=True)
+        return replace(seen, ttft_buckets=(*edges, (math.inf, 1000.0)))
+
+
+def serving(truth: float, replicas: int, in_one_queue: int | None) -> Serving:
+    """A split whose prefill replicas are so slow, and let requests wait as one, or as so many that share a queue."""
+    prefill, decode = (over_rdma(replace(half(role, 1), slo=SLO)) for role in (Role.Prefill, Role.Decode))
+    world = split_world(replace(prefill, scaling=external(replicas)), decode)
+    world.turn(8)
+    counted = partial(at_engine, in_one_queue=in_one_queue)
+    found = Counting(world, {"pd-prefill": Calibration(truth)}, {"pd-prefill": Role.Prefill}, counted, LONG)
+    assert world.serving("pd-prefill") == replicas
+    found.run(60)
+    return found
+
+
+def factors(of: Serving) -> Calibration:
+    found = of.factors("pd-prefill")
+    assert found is not None
+    return found
+
+
+def test_replicas_that_share_a_queue_are_as_fast_as_they_are() -> None:
+    """Their requests wait less than those of a lone one: that would be an engine a tenth faster, if not more."""
+    found = factors(serving(1.0, 4, in_one_queue=4))
+    assert found.prefill == pytest.approx(1.0, abs=0.02)
+    assert found.prompt_points >= 10
+
+
+def test_slow_replicas_are_found_behind_any_front_that_does_not_look_at_loads() -> None:
+    assert factors(serving(1.3, 4, in_one_queue=None)).prefill == pytest.approx(1.3, abs=0.05)
+
+
+def test_slow_replicas_never_pass_for_fast() -> None:
+    assert factors(serving(1.2, 4, in_one_queue=4)).prefill >= 0.99
+
+
+def test_a_lone_replica_is_found_faster_at_once() -> None:
+    assert factors(serving(0.7, 1, in_one_queue=None)).prefill == pytest.approx(0.7, abs=0.03)
+
+
+def test_short_waits_of_a_shared_queue_make_the_tail_no_shorter_than_expected_there() -> None:
+    """Measured over what is expected of one replica, a tail that is just as long as foretold would be 0.8."""
+    assert factors(serving(1.0, 4, in_one_queue=4)).ttft_tail == pytest.approx(1.0, abs=0.03)
