@@ -1,4 +1,4 @@
-"""`python -m bench.calibration`: the factor of prefill that simulated engines behind a front teach, beside the true one.
+"""`python -m bench.calibration`: factors of prefill that simulated engines behind a front teach, and the true ones.
 
 Engines of the twin that only prefill, `TRUTHS` times as slow as the model says, behind a front that takes turns or
 picks the least loaded. Prompts come at random, at so much of what the true engines could serve. Learnt after
@@ -110,8 +110,8 @@ def learnt(case: Case, windows: int = WINDOWS) -> tuple[float, ...]:
         lone, pooled, no_wait = (partial(_expects, case, window, each) for each in (None, case.replicas, _NO_WAIT))
         shared = pooled if case.replicas > 1 else None
         rules = ((ttft, lone, None), (ttft, lone, shared), (computing, no_wait, None), (unqueued, no_wait, None))
-        for place, (measured, *expects) in enumerate(rules):
-            memories[place] = calibration.learnt(memories[place], _look(case, window, measured), *expects)
+        for place, (measured, most, least) in enumerate(rules):
+            memories[place] = calibration.learnt(memories[place], _look(case, window, measured), most, least)
     return tuple(memory.factors.prefill for memory in memories)
 
 
@@ -183,7 +183,9 @@ def _expects(
     case: Case, window: list[Timed], in_one_queue: int | None, factors: Calibration
 ) -> calibration.Means | None:
     load = calibration.load_of(_look(case, window, 0.0), PROMPTS)
-    found = at_engine(replace(_LEARNER, calibration=Calibration(factors.prefill, factors.decode)), load, Role.Prefill, in_one_queue)
+    found = at_engine(
+        replace(_LEARNER, calibration=Calibration(factors.prefill, factors.decode)), load, Role.Prefill, in_one_queue
+    )
     return None if found is None else calibration.Means(found[0].mean, found[1].mean)
 
 

@@ -71,8 +71,8 @@ class Service:
 
     A replica that only prefills hands each prompt's KV over, which takes `handover_seconds`, and both halves have a
     `link` for it. `prompts` are the costs when all ranks have a prompt at once, and `lone` those when one rank of a
-    group in lockstep has. Requests come to each rank at random; or, where `in_one_queue` replicas are told, the next free
-    rank of any of them takes the one that came first, which is the least that a front can let them wait.
+    group in lockstep has. Requests come to each rank at random; or, where `in_one_queue` replicas are told, the next
+    free rank of any of them takes the one that came first, which is the least that a front can let them wait.
     """
 
     steps: Stepper
