@@ -195,7 +195,7 @@ def _learnt(lesson: _Lesson, facts: Facts) -> CalibrationMemory:
         found = percentiles(factors, replicas)
         return None if found is None else calibrating.Means(*(latency.mean for latency in found))
 
-    replicas = len(look.ready) if _may_share_a_queue(lesson) else None
+    replicas = _share_a_queue(lesson)
     pooled = None if replicas is None else partial(expects, replicas=replicas)
     learnt = calibrating.learnt(lesson.memory, look, expects, pooled)
     found, seen = percentiles(learnt.factors), look.observation
@@ -208,10 +208,12 @@ def _learnt(lesson: _Lesson, facts: Facts) -> CalibrationMemory:
     return replace(learnt, factors=followed(learnt.factors, seen, look.role, fleet.spec.slo, expected))
 
 
-def _may_share_a_queue(lesson: _Lesson) -> bool:
-    """Whether a front can send a request to whichever of several ranks would be the next to compute a prompt."""
-    servers = len(lesson.look.ready) * lesson.fleet.plan.shape.data_parallel
-    return servers > 1 and lesson.fleet.spec.role is not Role.Decode
+def _share_a_queue(lesson: _Lesson) -> int | None:
+    """How many replicas a front may choose from, measured or not; None where one rank has all prompts."""
+    fleet = lesson.fleet
+    replicas = max(len(lesson.look.ready), sum(each.ready for each in fleet.replicas))
+    alone = replicas * fleet.plan.shape.data_parallel <= 1 or fleet.spec.role is Role.Decode
+    return None if alone else replicas
 
 
 def _what_runs(lesson: _Lesson, facts: Facts) -> tuple[ReplicaModel, ErrorBar] | None:
