@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.perf.rows import measured
+from weft.catalog import load
 from weft.perf.crossing import across_domains, reach
 from weft.perf.steps import stepper
 
@@ -42,6 +43,33 @@ def test_a_group_within_its_domain_is_as_it_was(columns: dict[str, str]) -> None
 def test_cards_that_pcie_joins_reach_each_other_in_their_node() -> None:
     found = replica(model="Llama-3.1-8B-Instruct", gpu="L40S", tp="4").accelerator
     assert (found.domain_gpus, reach(found)) == (1, 8)
+
+
+@pytest.mark.parametrize(("cards", "microseconds"), [("4", 12.8), ("8", 20.8)])
+def test_an_all_reduce_over_pcie_waits_as_nccls_tree_does(cards: str, microseconds: float) -> None:
+    """6.8 us, and there and back one us for each card but one; RTX PRO 6000 measured 13.5 and 26.7 us for 4 KiB."""
+    found = replica(model="Llama-3.3-70B", gpu="RTX PRO 6000", tp=cards).efficiency
+    assert found.collective_seconds == pytest.approx(microseconds * 1e-6)
+
+
+def test_two_cards_reduce_by_a_kernel_of_the_engine_at_the_rate_of_pcie() -> None:
+    single, pair = (replica(model="Llama-3.1-8B-Instruct", gpu="L40S", tp=cards).efficiency for cards in ("1", "2"))
+    assert pair.collective_seconds == single.collective_seconds
+    assert pair.collective_bandwidth == 0.25 < single.collective_bandwidth
+
+
+@pytest.mark.parametrize(("cards", "measured_us"), [("2", 474), ("4", 888), ("8", 1271)])
+def test_an_all_reduce_of_8_mib_over_pcie_takes_about_what_was_measured(cards: str, measured_us: float) -> None:
+    """On RTX PRO 6000, by aiconfigurator 0.12.0's table; at the rate of NVLink kernels it would be a third."""
+    found = replica(model="Llama-3.3-70B", gpu="RTX PRO 6000", tp=cards)
+    step = stepper(found).prefill(512.0, 0.0, 1.0)  # hidden states of 8 KiB x 2
+    assert step.parts.reduces / step.work.reduces * 1e6 == pytest.approx(measured_us, rel=0.3)
+
+
+def test_a_pair_with_a_bridge_is_not_joined_by_pcie() -> None:
+    bridged = next(each for each in load().accelerators if each.pcie_bandwidth is not None and each.domain_gpus == 2)
+    assert not bridged.over_pcie(2)
+    assert bridged.over_pcie(4)
 
 
 def test_an_all_reduce_over_two_nodes_waits_as_nccls_tree_does() -> None:

@@ -79,6 +79,12 @@ class Accelerator:
             return self.pcie_bandwidth
         return self.scale_up_bandwidth
 
+    def over_pcie(self, gpus: int) -> bool:
+        """Whether a group of GPUs of one node communicates through PCIe: no link joins all of them."""
+        return self.domain_gpus < gpus <= self.gpus_per_node and (
+            self.domain_gpus == 1 or self.pcie_bandwidth is not None
+        )
+
     def peak_flops(self, precision: Precision) -> float | None:
         """Dense FLOP/s at a precision, or None where the GPU cannot compute in it."""
         return dict(self.flops).get(precision)

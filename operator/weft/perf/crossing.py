@@ -1,11 +1,17 @@
-"""Groups larger than an NVLink domain and a node: their traffic also crosses NICs, and waits for them.
+"""Groups without a link that joins all of them: their traffic crosses PCIe, or NICs, and waits for these.
 
-Plans never form such groups (`LeavesDomain`), but tables of measurements have them. The kernels that engines have for
-all-reduces end where the link does; beyond it NCCL's take over. Its tree of g GPUs in n nodes waits
-`base + 2 ((g / n - 1) x link + log2 n x network)` (`src/graph/tuning.cc` of NCCL 2.2x, protocol LL), and its rings use
-all NICs of a node together. What an exchange with experts sends beyond the domain passes the NIC of each GPU, beside
-what the link carries: for a decoding token once to each rank that has one of its experts, for those of a prompt once to
-each node, which passes it on over its link (DeepEP's kernels for low latency, and for high throughput).
+Between more than two cards that PCIe alone joins, engines leave all-reduces to NCCL (vLLM and SGLang say so as they
+start). Copies through PCIe reach about a quarter of the data sheet's rate: 18, 14 and 12 GB/s of 64 between two, four
+and eight RTX PRO 6000, and 9 to 10 of 32 between L40S, but 1 to 2 on a host that sends them through its memory
+(aiconfigurator 0.12.0's tables, messages of 8 MiB, traffic of a ring). See ADR 0111.
+
+Plans never form groups that leave a node and its domain (`LeavesDomain`), but tables of measurements have them. The
+kernels that engines have for all-reduces end where the link does; beyond it NCCL's take over. Its tree of g GPUs in n
+nodes waits `base + 2 ((g / n - 1) x link + log2 n x network)` (`src/graph/tuning.cc` of NCCL 2.2x, protocol LL; links
+through PCIe wait longer), and its rings use all NICs of a node together. What an exchange with experts sends beyond the
+domain passes the NIC of each GPU, beside what the link carries: for a decoding token once to each rank that has one of
+its experts, for those of a prompt once to each node, which passes it on over its link (DeepEP's kernels for low
+latency, and for high throughput).
 """
 
 from __future__ import annotations
@@ -18,10 +24,13 @@ from weft.perf.collectives import ranks_hit
 from weft.perf.steps import NETWORK_FRACTION
 
 if TYPE_CHECKING:
+    from weft.catalog import Efficiency
     from weft.domain.hardware import Accelerator
     from weft.perf.replica import ReplicaModel
 
-_TREE_SECONDS, _LINK_SECONDS, _NETWORK_SECONDS = 6.8e-6, 0.6e-6, 5.0e-6
+_TREE_SECONDS, _LINK_SECONDS, _PCIE_SECONDS, _NETWORK_SECONDS = 6.8e-6, 0.6e-6, 1.0e-6, 5.0e-6
+_PCIE_FRACTION = 0.25
+_PAIR = 2  # engines reduce between two cards by their own kernels
 
 
 def reach(accelerator: Accelerator) -> int:
@@ -34,7 +43,16 @@ def across_domains(replica: ReplicaModel) -> ReplicaModel:
     within = reach(replica.accelerator)
     if replica.shape.tensor_parallel > within:
         replica = _reducing_across(replica, within)
+    replica = joined(replica)
     return _exchanging_across(replica, within) if replica.shape.domain_group_gpus > within else replica
+
+
+def joined(replica: ReplicaModel) -> ReplicaModel:
+    """The replica with rates and latencies of PCIe where that joins its tensor group; unchanged where a link does."""
+    group = replica.shape.tensor_parallel
+    if not replica.accelerator.over_pcie(group):
+        return replica
+    return replace(replica, efficiency=_over_pcie(replica.efficiency, group))
 
 
 def _reducing_across(replica: ReplicaModel, within: int) -> ReplicaModel:
@@ -45,6 +63,14 @@ def _reducing_across(replica: ReplicaModel, within: int) -> ReplicaModel:
     rate = min(accelerator.scale_up_bandwidth, within * accelerator.network_bandwidth)
     waits = replace(replica.efficiency, collective_seconds=_TREE_SECONDS + 2.0 * hops, two_shot_seconds=0.0)
     return replace(replica, accelerator=replace(accelerator, scale_up_bandwidth=rate), efficiency=waits)
+
+
+def _over_pcie(efficiency: Efficiency, group: int) -> Efficiency:
+    """All-reduces of so many cards that PCIe joins."""
+    slower = replace(efficiency, collective_bandwidth=_PCIE_FRACTION)
+    if group == _PAIR:
+        return slower
+    return replace(slower, collective_seconds=_TREE_SECONDS + 2.0 * (group - 1.0) * _PCIE_SECONDS, two_shot_seconds=0.0)
 
 
 def _exchanging_across(replica: ReplicaModel, within: int) -> ReplicaModel:

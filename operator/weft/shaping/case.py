@@ -12,6 +12,7 @@ from weft.engines.kv.handover import wire_of
 from weft.engines.options.batches import counted_on
 from weft.engines.vllm.context_parallelism import Sharing
 from weft.perf import ErrorBar, ReplicaModel, stored_kv
+from weft.perf.crossing import joined
 from weft.shaping.speculating import resolve_speculation
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class ShapeCase:
         """The performance model's input; call it only once the precision is known to be served."""
         shape, supply, accelerator = self.option.shape, self.option.supply, self.option.accelerator
         known = self.catalog.efficiency(accelerator, shape.engine, shape.precision)
-        return ReplicaModel(
+        replica = ReplicaModel(
             architecture=self.request.architecture,
             shape=shape,
             accelerator=accelerator.part(supply.memory_bytes) if supply.shared else accelerator,
@@ -45,6 +46,7 @@ class ShapeCase:
             calibration=self._factors,
             wire=wire_of(self.request.spec),
         )
+        return joined(replica)
 
     @property
     def _factors(self) -> Calibration:

@@ -8,6 +8,7 @@ from weft.engines.kv.handover import wire_of
 from weft.engines.model.context import stretches_context
 from weft.engines.options.batches import counted_on
 from weft.perf import ReplicaModel, handed_over_seconds, several_at_once, stored_kv
+from weft.perf.crossing import joined
 from weft.perf.steps import Stepper, stepper
 from weft.shaping import resolve_architecture, resolve_speculation
 from weft.twin.engine.speed import EngineSpeed
@@ -64,7 +65,7 @@ def _replica(plan: Plan, spec: PoolSpec, catalog: Catalog, part_bytes: int | Non
     device = accelerator if part_bytes is None else accelerator.part(part_bytes)
     architecture = resolve_architecture(spec.model, catalog)
     known = catalog.efficiency(accelerator, shape.engine, shape.precision)
-    return ReplicaModel(
+    replica = ReplicaModel(
         architecture=architecture,
         shape=shape,
         accelerator=device,
@@ -74,6 +75,7 @@ def _replica(plan: Plan, spec: PoolSpec, catalog: Catalog, part_bytes: int | Non
         speculation=resolve_speculation(spec.engine, architecture, catalog),
         wire=wire_of(spec),
     )
+    return joined(replica)
 
 
 def step_table(replica: ReplicaModel, max_batch: int, batched_tokens: int) -> StepTable:
