@@ -184,6 +184,35 @@ KNOWN = Uncertainty(
 KNOWN_RELEASE = "0.18.0"
 
 
+def test_kernels_come_nearer_to_the_peak_of_a_part_with_slower_tensor_cores() -> None:
+    """H20 has a quarter of H100's arithmetic in a multiprocessor: what takes as long beside it is a quarter as much."""
+    whole, slow = (
+        CATALOG.efficiency(CATALOG.accelerator(name), EngineName.SGLang, Precision.FP8) for name in ("H100", "H20")
+    )
+    for name in ("matmul", "prefill", "prefill_experts", "attention"):
+        beside, of_slow = (1.0 / getattr(each, name) - 1.0 for each in (whole, slow))
+        assert of_slow / beside == pytest.approx(0.253, abs=1e-3)
+    assert (slow.weights, slow.kv, slow.layer_seconds) == (whole.weights, whole.kv, whole.layer_seconds)
+
+
+@pytest.mark.parametrize(
+    ("precision", "measured"),
+    [(Precision.BF16, 0.937), (Precision.FP8, 0.93)],  # cuBLAS at 8192 cubed; DeepGEMM with 4,096 x 24,576 x 7,168
+)
+def test_matmuls_on_h20_come_as_near_to_its_peak_as_was_measured(precision: Precision, measured: float) -> None:
+    found = CATALOG.efficiency(CATALOG.accelerator("H20"), EngineName.VLLM, precision).prefill
+    assert 0.85 * measured < found < measured
+
+
+def test_no_part_computes_faster_than_the_whole_one_of_its_generation() -> None:
+    whole, slow = (CATALOG.accelerator(name) for name in ("H100", "H20"))
+    reached = [
+        dict(each.flops)[Precision.FP8] * CATALOG.efficiency(each, EngineName.VLLM, Precision.FP8).prefill_experts
+        for each in (whole, slow)
+    ]
+    assert reached[1] < reached[0] / 2
+
+
 def test_intervals_are_narrowest_for_an_architecture_that_was_measured_there() -> None:
     assert known_to(1.1) == KNOWN.spread(DENSE, COMBINATION, KNOWN_RELEASE)
     assert known_to(1.6) == KNOWN.spread(MIXTURE, COMBINATION, KNOWN_RELEASE)

@@ -175,7 +175,8 @@ class Catalog:
                 Reason.PrecisionUnsupported,
                 f"{engine.value} does not serve {precision.value} on {accelerator.name}; it serves {known} there",
             )
-        return _efficiency(self, accelerator.generation, engine, precision, release)
+        of_generation = _efficiency(self, accelerator.generation, engine, precision, release)
+        return of_generation.at_tensor_rate(accelerator.tensor_rate)
 
     def spread(
         self, architecture: Architecture, shape: Shape, accelerator: Accelerator, release: str | None = None

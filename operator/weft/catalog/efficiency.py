@@ -7,7 +7,7 @@ never measured inherits the base and the factors of the properties that it share
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,28 @@ class Efficiency:
     batched_tokens: float
     sequences: float
     graph_tokens: float
+
+    def at_tensor_rate(self, rate: float) -> Efficiency:
+        """The coefficients on a part whose multiprocessors do `rate` of the tensor arithmetic of the measured ones.
+
+        What keeps a kernel from its peak there (loads, scales, epilogues) takes as long here, and the arithmetic
+        1 / `rate` times as long: see ADR 0111.
+        """
+        if rate == 1.0:
+            return self
+        return replace(
+            self,
+            matmul=_nearer(self.matmul, rate),
+            prefill=_nearer(self.prefill, rate),
+            prefill_experts=_nearer(self.prefill_experts, rate),
+            attention=_nearer(self.attention, rate),
+        )
+
+
+def _nearer(fraction: float, rate: float) -> float:
+    """The fraction of peak FLOP/s at a rate, from that at rate 1."""
+    beside = 1.0 / fraction - 1.0  # time that is not arithmetic, in times of the arithmetic
+    return 1.0 / (1.0 + rate * beside)
 
 
 @dataclass(frozen=True, slots=True)

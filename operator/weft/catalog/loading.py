@@ -79,6 +79,7 @@ def _accelerator(name: str, facts: dict[str, Any]) -> Accelerator:
         pcie_bandwidth=facts["pcie"] * _GIGA if "pcie" in facts else None,
         machines=tuple(facts.get("machines", ())),
         largest_board_gpus=facts.get("boards", facts["domain"]),
+        tensor_rate=facts.get("tensorRate", 1.0),
     )
 
 

@@ -43,7 +43,8 @@ class Accelerator:
     are bytes per second per GPU in one direction; `memory_bytes` is what the driver reports, not the marketed number.
     `pcie_bandwidth` is between cards without an NVLink bridge. `machines` are the cloud machine types that have it, as
     the node's label spells them. `largest_board_gpus` are those of a node with more than `domain_gpus` that its links
-    join all the same, through a second board: of other kinds a second board is apart.
+    join all the same, through a second board: of other kinds a second board is apart. `tensor_rate` is the tensor
+    arithmetic of a multiprocessor, as a part of that of the whole part of this chip.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Accelerator:
     pcie_bandwidth: float | None = None
     machines: tuple[str, ...] = ()
     largest_board_gpus: int = 0
+    tensor_rate: float = 1.0
 
     def part(self, memory_bytes: int) -> Accelerator:
         """A part of such a GPU with so many bytes of its memory (MIG, a time slice, a partition), and as much speed.
