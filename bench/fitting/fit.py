@@ -177,7 +177,10 @@ def _about(row: Row) -> dict[str, str]:
 
 def _constants(rows: tuple[Row, ...]) -> dict[str, Any]:
     """What is not fitted, as arrays over rows."""
-    each = [load().performance[row.at.replica.shape.engine].constants_of(row.at.release) for row in rows]
+    each = [
+        load().performance[at.replica.shape.engine].constants_of(at.replica.accelerator.generation, at.release)
+        for at in (row.at for row in rows)
+    ]
     return {name: np.array([constants[name] for constants in each]) for name in each[0]}
 
 

@@ -136,6 +136,37 @@ def test_an_early_release_takes_factors_of_its_own() -> None:
     assert present.request_seconds == pytest.approx(10e-3)
 
 
+@pytest.mark.parametrize(
+    ("accelerator", "engine_name", "release", "tokens"),
+    [
+        ("B200", EngineName.VLLM, None, 1024),
+        ("GB300", EngineName.VLLM, "0.28.0", 1024),
+        ("B200", EngineName.VLLM, "0.27.1", 512),
+        ("B200", EngineName.VLLM, "0.11.0", 512),
+        ("B200", EngineName.VLLM, "2026-09", 1024),
+        ("B200", EngineName.VLLM, "2026-08", 512),
+        ("B200", EngineName.VLLM, "nightly", 1024),
+        ("H200", EngineName.VLLM, "0.28.0", 512),
+        ("RTX-PRO-6000", EngineName.VLLM, None, 512),
+        ("MI355X", EngineName.VLLM, None, 512),
+        ("B200", EngineName.SGLang, None, 0),
+    ],
+)
+def test_vllm_captures_larger_graphs_on_data_centre_blackwell_from_a_release_on(
+    accelerator: str, engine_name: EngineName, release: str | None, tokens: float
+) -> None:
+    device = CATALOG.accelerator(accelerator)
+    assert tokens == CATALOG.efficiency(device, engine_name, Precision.FP8, release).graph_tokens
+
+
+def test_releases_with_other_graphs_are_alike_in_all_else() -> None:
+    older, present = (
+        CATALOG.efficiency(CATALOG.accelerator("B200"), EngineName.VLLM, Precision.FP8, each)
+        for each in ("0.27.1", None)
+    )
+    assert replace(older, graph_tokens=1024) == present
+
+
 VALUES = dict.fromkeys(CATALOG.coefficients, 1.0) | VLLM.constants
 
 

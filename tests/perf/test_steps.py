@@ -16,6 +16,7 @@ from weft.domain.shape import EngineName, Limit
 from weft.domain.workload import Role, Slo
 from weft.perf import ReplicaModel, predict
 from weft.perf.collectives import ranks_hit
+from weft.perf.speculation import Speculation
 from weft.perf.steps import StepTime, soft_max, stepper
 from weft.perf.work import crowding
 
@@ -86,6 +87,20 @@ def test_a_prompt_that_no_graph_holds_takes_as_long_as_the_host_launches_it() ->
     assert steps.prefill(8192, 0, 1).parts.waits == 0
     few = replace(small, efficiency=replace(small.efficiency, sequences=64))
     assert [True, False] == [stepper(few).prefill(each, 0, 1).parts.waits == 0 for each in (128, 129)]
+
+
+def test_a_graph_of_drafts_holds_twice_what_all_sequences_verify() -> None:
+    small = replica(LLAMA_8B, "H200", Precision.FP8)
+    few = replace(small, efficiency=replace(small.efficiency, sequences=64))
+    assert (128, 512) == (stepper(few).work.graph_tokens, stepper(small).work.graph_tokens)
+    drafting = replace(few, speculation=Speculation(tokens=2, acceptance=0.7))
+    assert stepper(drafting).work.graph_tokens == 384
+
+
+def test_a_b200_replays_prompts_for_which_an_h200_waits() -> None:
+    one, other = (stepper(replica(LLAMA_8B, gpu, Precision.FP8)) for gpu in ("H200", "B200"))
+    assert one.prefill(900, 0, 1).parts.waits > other.prefill(900, 0, 1).parts.waits == 0
+    assert other.prefill(1025, 0, 1).parts.waits > 0
 
 
 def test_what_a_step_decodes_is_done_while_the_host_launches_its_prompt() -> None:

@@ -94,7 +94,9 @@ def test_the_table_of_a_replica_is_what_the_model_says(replica: ReplicaModel) ->
     assert steps.prefill(500, 0.0, 1.0).launch == pytest.approx(table.launch_seconds)
 
 
-@pytest.mark.parametrize(("tokens", "decode", "waits"), [(512, 0.0, 0), (513, 0.0, 1), (1500, 0.02, 1), (8192, 0.2, 0)])
+@pytest.mark.parametrize(
+    ("tokens", "decode", "waits"), [(1024, 0.0, 0), (1025, 0.0, 1), (1500, 0.02, 1), (8192, 0.2, 0)]
+)
 def test_a_step_that_no_graph_holds_takes_as_long_as_the_host_launches_it(
     tokens: int, decode: float, waits: int
 ) -> None:
@@ -103,14 +105,14 @@ def test_a_step_that_no_graph_holds_takes_as_long_as_the_host_launches_it(
     table = step_table(replica, 256, 8192)
     working = stepper(replica).prefill(tokens, 0, 1.0, beside=1.0).seconds
     working += decode - table.launch_seconds if decode else 0.0
-    assert waits == (working < 0.064 and tokens > 512)
+    assert waits == (working < 0.064 and tokens > 1024)
     assert table.prompts(tokens, tokens / 2, decode) == pytest.approx(0.064 if waits else working, rel=0.02)
 
 
 def test_a_graph_holds_what_is_decoded_beside_prompts_too() -> None:
-    """One token of each sequence; a prompt of 400 tokens fits with 112 of them, and not with one more."""
+    """One token of each sequence; a prompt of 800 tokens fits with 224 of them, and not with one more."""
     table = step_table(model("Llama-3.3-70B-Instruct", 8), 256, 8192)
-    fits, outgrows = (table.prompts(400, 200, 0.01, decoding) for decoding in (112, 113))
+    fits, outgrows = (table.prompts(800, 400, 0.01, decoding) for decoding in (224, 225))
     assert fits < 0.03 < outgrows == pytest.approx(0.064, rel=0.02)
 
 

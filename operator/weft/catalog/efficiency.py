@@ -18,7 +18,8 @@ class Efficiency:
     and that of prompts are fractions of peak; `memory_fraction` is the part of device memory that the engine may use
     (of what weights leave, if `fraction_of_free`); `reserve_bytes` of it never holds weights or KV. `expert_skew`
     is the deviation of the loads of single experts, as a part of their mean. A prompt's step of more than
-    `graph_tokens` takes `host_layer_seconds` a layer at least.
+    `graph_tokens`, or `graph_sequences` times the tokens that all `sequences` decode in a step, takes
+    `host_layer_seconds` a layer at least.
     """
 
     weights: float
@@ -50,6 +51,7 @@ class Efficiency:
     batched_tokens: float
     sequences: float
     graph_tokens: float
+    graph_sequences: float
 
     def at_tensor_rate(self, rate: float) -> Efficiency:
         """The coefficients on a part whose multiprocessors do `rate` of the tensor arithmetic of the measured ones.

@@ -16,7 +16,7 @@ from weft.catalog.drafting import Drafter, DraftingMethod
 from weft.catalog.efficiency import Coefficient
 from weft.catalog.limits import EngineLimits, Releases
 from weft.catalog.notices import ReclaimTaint
-from weft.catalog.performance import EnginePerformance
+from weft.catalog.performance import CapturedGraphs, EnginePerformance
 from weft.catalog.starting import EngineStart, SourceSpeed, StartConstants
 from weft.catalog.uncertainty import Faster, Newest, Spread, Uncertainty
 from weft.domain.hardware import Accelerator, Precision
@@ -137,6 +137,7 @@ def _performance(facts: dict[str, Any]) -> EnginePerformance:
         early_until=str(facts["early"]["until"]),
         constants=facts["constants"],
         assumed=facts.get("assumed", {}),
+        graphs={name: CapturedGraphs(**known) for name, known in facts.get("graphs", {}).items()},
         memory_fraction=facts["memory_fraction"],
         fraction_of_free=facts["fraction_of_free"],
     )

@@ -21,10 +21,20 @@ MONTH = re.compile(r"^20\d\d-\d\d$")
 
 
 @dataclass(frozen=True, slots=True)
+class CapturedGraphs:
+    """`tokens` of the largest step that releases from version `since` on, or measured after month `until`, capture."""
+
+    tokens: float
+    since: str
+    until: str
+
+
+@dataclass(frozen=True, slots=True)
 class EnginePerformance:
     """One engine. `serves` lists precisions by GPU generation; `engines.yaml` explains `constants` and `assumed`.
 
     Releases below version `early_before`, or measured in a month up to `early_until`, have factors of their own.
+    `graphs` are those of GPU generations that have others than `constants` say, from some release on.
     """
 
     serves: dict[str, tuple[Precision, ...]]
@@ -32,17 +42,13 @@ class EnginePerformance:
     early_until: str
     constants: dict[str, float]
     assumed: dict[str, dict[str, float]]
+    graphs: dict[str, CapturedGraphs]
     memory_fraction: float
     fraction_of_free: bool
 
     def is_early(self, release: str | None) -> bool:
         """Whether a version, or a month of measurement, is early. What cannot be parsed counts as the present."""
-        if release is None:
-            return False
-        if MONTH.match(release):
-            return release <= self.early_until
-        version, limit = numbers(release), numbers(self.early_before)
-        return version is not None and limit is not None and version < limit
+        return _precedes(release, self.early_before, self.early_until)
 
     def efficiency(
         self,
@@ -55,11 +61,16 @@ class EnginePerformance:
         """The fitted coefficients, those assumed for this generation, and the engine's constants."""
         about = properties(generation, engine.value, precision.value, early=self.is_early(release))
         values = {name: coefficient.at(about) for name, coefficient in coefficients.items()}
-        return self.resolved(values | self.constants_of(release) | self.assumed.get(generation, {}))
+        return self.resolved(values | self.constants_of(generation, release) | self.assumed.get(generation, {}))
 
-    def constants_of(self, release: str | None) -> dict[str, float]:
+    def constants_of(self, generation: str, release: str | None) -> dict[str, float]:
         """What is not fitted. Of early releases, launches by the host are in what their rows say of a request."""
-        return self.constants | {"host_layer_us": 0.0} if self.is_early(release) else self.constants
+        found, graphs = dict(self.constants), self.graphs.get(generation)
+        if graphs is not None and not _precedes(release, graphs.since, graphs.until):
+            found["graph_tokens"] = graphs.tokens
+        if self.is_early(release):
+            found["host_layer_us"] = 0.0
+        return found
 
     def resolved(self, values: dict[str, float]) -> Efficiency:
         """Values by the names of the YAML files, in their units, as an `Efficiency`; no fraction is above 1."""
@@ -93,7 +104,18 @@ class EnginePerformance:
             batched_tokens=values["batched_tokens"],
             sequences=values["sequences"],
             graph_tokens=values["graph_tokens"],
+            graph_sequences=values["graph_sequences"],
         )
+
+
+def _precedes(release: str | None, version: str, month: str) -> bool:
+    """Whether a version is below another, or a month of measurement not after another. The present precedes nothing."""
+    if release is None:
+        return False
+    if MONTH.match(release):
+        return release <= month
+    found, limit = numbers(release), numbers(version)
+    return found is not None and limit is not None and found < limit
 
 
 def _fraction(value: float) -> float:

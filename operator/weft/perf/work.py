@@ -32,8 +32,6 @@ ACTIVATION_BYTES = 2.0  # hidden states travel in 16 bits
 # How often a mixer or feed-forward half reads or writes whole hidden states, which tensor parallelism does not divide:
 # both summands read, the sum and its norm written, and the norm read and written again quantised to half the size.
 _PASSES = 5.5
-# vLLM captures graphs of steps of up to twice as many tokens as sequences run at most, within a limit.
-_GRAPHED = 2.0
 
 
 class Work(NamedTuple):
@@ -261,9 +259,16 @@ def workshop(replica: ReplicaModel) -> Workshop:
         ranks=float(shape.data_parallel),
         stages=stages_of(architecture, shape),
         prompt_groups=float(shape.prefill_context_parallel),
-        graph_tokens=min(replica.efficiency.graph_tokens, _GRAPHED * replica.efficiency.sequences),
+        graph_tokens=_graph_tokens(replica),
         gathering=gathering(replica),
     )
+
+
+def _graph_tokens(replica: ReplicaModel) -> float:
+    """Tokens of the largest step with a captured graph: that of all sequences, some times over, within a limit."""
+    reached, speculation = replica.efficiency, replica.speculation
+    decoded = reached.sequences * (1.0 if speculation is None else speculation.verified)
+    return min(reached.graph_tokens, reached.graph_sequences * decoded)
 
 
 def _expert_flops(replica: ReplicaModel) -> float:

@@ -34,7 +34,7 @@ class ShapeCase:
     def replica(self) -> ReplicaModel:
         """The performance model's input; call it only once the precision is known to be served."""
         shape, supply, accelerator = self.option.shape, self.option.supply, self.option.accelerator
-        known = self.catalog.efficiency(accelerator, shape.engine, shape.precision)
+        known = self.catalog.efficiency(accelerator, shape.engine, shape.precision, self.engine_version)
         replica = ReplicaModel(
             architecture=self.request.architecture,
             shape=shape,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ from weft.catalog import architecture_from_config, load
 from weft.domain.model import GroupedAttention, LatentAttention, LinearAttention
 from weft.domain.shape import EngineName
 from weft.engines.options.given import given
+from weft.engines.options.graphs import captured_tokens
 
 if TYPE_CHECKING:
     from weft.catalog import Efficiency
@@ -50,12 +52,15 @@ _TIMES = {"": 1, "k": 1000, "K": 1024, "m": 1000**2, "M": 1024**2}
 
 
 def counted_on(efficiency: Efficiency, engine: EngineSpec, shape: Shape) -> Efficiency:
-    """An engine's coefficients with the user's own batch limits in place of those that Weft would set."""
-    planned = Batch(int(efficiency.batched_tokens), int(efficiency.sequences))
-    found = _batch(engine.args, shape, planned) if engine.args and shape.accelerator != "cpu" else planned
-    if found == planned:
-        return efficiency  # the same object, which compares quickly
-    return replace(efficiency, batched_tokens=float(found.tokens), sequences=float(found.sequences))
+    """An engine's coefficients with the user's own batch limits and graphs in place of those that Weft expects."""
+    if not engine.args or shape.accelerator == "cpu":
+        return efficiency
+    found = _batch(engine.args, shape, Batch(int(efficiency.batched_tokens), int(efficiency.sequences)))
+    told = replace(efficiency, batched_tokens=float(found.tokens), sequences=float(found.sequences))
+    captured = captured_tokens(engine.args) if shape.engine is EngineName.VLLM else None
+    if captured is not None:
+        told = replace(told, graph_tokens=captured, graph_sequences=math.inf)
+    return efficiency if told == efficiency else told  # the same object, which compares quickly
 
 
 def batch_arguments(request: LaunchRequest) -> Arguments:

@@ -64,7 +64,7 @@ def _replica(plan: Plan, spec: PoolSpec, catalog: Catalog, part_bytes: int | Non
     accelerator = catalog.accelerator(shape.accelerator)
     device = accelerator if part_bytes is None else accelerator.part(part_bytes)
     architecture = resolve_architecture(spec.model, catalog)
-    known = catalog.efficiency(accelerator, shape.engine, shape.precision)
+    known = catalog.efficiency(accelerator, shape.engine, shape.precision, plan.engine.version)
     replica = ReplicaModel(
         architecture=architecture,
         shape=shape,
