@@ -15,7 +15,7 @@ import pytest
 from tests.cli.outcomes import Made
 from weft.cli.simulate.html import MOST_REASONS, simulation_html
 from weft.cli.simulate.page import as_data, as_page
-from weft.cli.simulate.report import Report, percent
+from weft.cli.simulate.report import Report, of_least, percent
 from weft.cli.telling.terminal import show
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.workload import Role, Slo
@@ -163,6 +163,13 @@ def test_policies_stand_side_by_side(capsys: pytest.CaptureFixture[str]) -> None
 
 def test_where_the_least_is_not_known_there_is_no_line_of_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert "the least" not in printed(capsys, report(Made(), oracle=None))
+
+
+def test_who_took_less_than_the_least_is_told_to_have_missed_the_slo(capsys: pytest.CaptureFixture[str]) -> None:
+    late = report(Made("hpa", 1, late=400.0), oracle=1000.0)
+    assert re.search(r"^ +times the least +0\.\d+, SLO missed$", printed(capsys, late), re.MULTILINE)
+    assert of_least(9.0, 10.0, meets=True) == "0.9"
+    assert of_least(11.0, 10.0, meets=False) == "1.1"
 
 
 def test_only_all_are_a_hundred_percent() -> None:

@@ -153,7 +153,8 @@ def simulate(  # noqa: PLR0913 - one option a wish, as on every command line
 
     Weft's own decisions run as in a cluster, and the rules of other autoscalers beside them, each on the same requests.
     Needs no cluster. A made-up trace is a shape with numbers: requests a second (rate, from, to), seconds (seconds, at,
-    over, every, lasting) and mean tokens of prompt and answer (isl, osl); docs/cli.md has all.
+    over, every, lasting) and mean tokens of prompt and answer (isl, osl); docs/cli.md has all. Exit code 0
+    also where SLOs would not hold.
     """
     from weft.cli.plan.asking import documents_of
 

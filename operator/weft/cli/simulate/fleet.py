@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from weft.cli.simulate.page import data_of, heading, without_nan
-from weft.cli.simulate.report import USUAL, Figures, percent, time, times_least
+from weft.cli.simulate.report import USUAL, Figures, of_least, percent, time, times_least
 from weft.cli.simulate.series import clock
 from weft.cli.telling.tables import headed_table
 from weft.domain.figures import counted, digits, seconds
@@ -167,7 +167,7 @@ def _total(title: str, fleet: FleetReport, place: int) -> Row:
         "",
         "",
         digits(totals.gpu_hours),
-        digits(totals.gpu_hours / least) if least else "-",
+        of_least(totals.gpu_hours, least, meets=totals.meets),
         digits(totals.cost),
         f"{totals.changes:,}",
         f"{totals.requests - totals.completed:,}",

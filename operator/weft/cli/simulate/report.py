@@ -158,5 +158,12 @@ def time(value: float) -> str:
 
 def times_least(report: Report, outcome: SimulationOutcome) -> str:
     """Format GPU-hours as a multiple of the least that meets the SLO, such as `1.8`; `-` where it is unknown."""
-    oracle = report.oracle_gpu_hours
-    return digits(outcome.gpu_hours / oracle) if oracle else "-"
+    return of_least(outcome.gpu_hours, report.oracle_gpu_hours, meets=_meets(outcome))
+
+
+def of_least(gpu_hours: float, least: float | None, *, meets: bool | None) -> str:
+    """Format a multiple of the least, such as `1.8`. Whoever took less has missed the SLO, and so it is said."""
+    if not least:
+        return "-"
+    times = digits(gpu_hours / least)
+    return f"{times}, SLO missed" if gpu_hours < least and meets is False else times
