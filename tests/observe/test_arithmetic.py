@@ -214,6 +214,7 @@ class TestLogNormalQuantile:
 
 @given(st.lists(st.tuples(anything, anything), max_size=12), st.one_of(st.none(), anything))
 @example([(math.nan, 3.0), (1.0, 2.0), (2.0, 4.0), (math.inf, 4.0)], None)
+@example([(1.0, 4e11), (math.nan, 0.0), (0.0, 5e12)], None)
 @example([(1.0, 2.0), (2.0, math.inf), (4.0, 3.0), (math.inf, 4.0)], 1.0)
 def test_no_histogram_stops_the_reading_of_others(buckets: list[tuple[float, float]], mean: float | None) -> None:
     """Counts beyond 2^53 are read; what has no number as its bound or its count is as if the page did not say it."""

@@ -174,7 +174,7 @@ def test_a_pool_that_nobody_asks_stands_beside() -> None:
     idle, chat_ = simulate_together(together(asked))
     assert idle.timeline[-1].pools[0].paid == 3
     assert len(idle.answers.arrived) == 0
-    assert "held by pool team/chat, pool team/idle" in chat_.shortages[-1].explanation.message
+    assert "(held by pool team/idle)" in chat_.shortages[-1].explanation.message
 
 
 def test_pools_of_one_name_in_two_namespaces_are_two() -> None:

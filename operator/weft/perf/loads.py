@@ -76,6 +76,10 @@ class Loads:
         """
         return self.known.ask((batch, crest), (steps, whole), lambda answer: self._balanced(batch, *answer, crest))
 
+    def looked_at(self, batch: float, steps: float, whole: float) -> RankLoad:
+        """The load without a crest, for those who look for one: no other search asks for the same batches again."""
+        return self._balanced(batch, steps, whole, None)
+
     def _balanced(self, batch: float, steps: float, whole: float, crest: Crest | None) -> RankLoad:
         pause, answer = whole * -math.expm1(-batch), (steps, whole)
         step = _Step(batch / steps, whole, *(crest.bounds(batch, steps) if crest is not None else (0.0, math.inf)))

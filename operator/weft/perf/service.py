@@ -213,10 +213,11 @@ class Service:
             return None
         steps, whole = self._answer(self._decode(1.0))
         few = max(1.0, _FEW * steps * whole / self.prompts.host)
-        most = self.seats / self._ranks
-        return crest(
-            lambda each: self.loads.at(each, *self._answer(self._decode(each + 1.0))), few, most, self.prompts.host
-        )
+        return crest(self._looked_at, few, self.seats / self._ranks, self.prompts.host)
+
+    def _looked_at(self, batch: float) -> RankLoad:
+        step = self.steps.decode((batch + 1.0) * self._ranks, self.context_tokens)
+        return self.loads.looked_at(batch, *self._answer(step))
 
     def _answer(self, step: StepTime) -> tuple[float, float]:
         """Steps of an answer, and seconds of each without prompts."""

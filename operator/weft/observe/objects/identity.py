@@ -63,7 +63,7 @@ def controller_uid(meta: Json) -> str | None:
 
 def _controller(meta: Json) -> Json:
     """The owner reference to our resource that controls the object; empty without one."""
-    for owner in meta.get("ownerReferences") or ():
+    for owner in filter(None, meta.get("ownerReferences") or ()):
         of_ours = str(owner.get("apiVersion", "")).startswith(f"{labels.GROUP}/")
         if of_ours and owner.get("controller") and owner.get("uid"):
             found: Json = owner

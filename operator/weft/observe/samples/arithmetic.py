@@ -233,9 +233,8 @@ def _cumulative(buckets: Buckets) -> list[tuple[float, float]]:
     """Ordered, finite counts that never fall: scrapes of a busy histogram may be inconsistent."""
     ordered: list[tuple[float, float]] = []
     highest = 0.0
-    for bound, count in sorted(buckets):
-        if math.isnan(bound) or not math.isfinite(count):
-            continue
+    told = ((bound, count) for bound, count in buckets if not math.isnan(bound) and math.isfinite(count))
+    for bound, count in sorted(told):  # nothing is in order beside what is no number
         highest = max(highest, count)
         ordered.append((bound, highest))
     return ordered
