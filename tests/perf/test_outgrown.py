@@ -65,6 +65,8 @@ PACES = st.builds(StepPace, st.floats(0.01, 50), st.floats(0.002, 0.06), st.just
 
 
 @example(inputs=lengths(14.0, 14.0), pace=StepPace(17.0, 0.002, 0.064, 0.001))  # full within a few prompts
+@example(inputs=lengths(15.0, 15.0), pace=StepPace(14.0, 0.002, 0.064, 0.001))  # neither begins nor ends in years
+@example(inputs=lengths(14.0, 14.0 * 1.8255640713109964), pace=StepPace(4.880944052909798, 0.002, 0.064, 0.001))
 @given(inputs=st.builds(lambda mean, wide: lengths(mean, wide * mean), st.floats(5, 2000), st.floats(1, 3)), pace=PACES)
 @pytest.mark.parametrize("batch", [1.0, 60.0, 300.0, 600.0])
 @pytest.mark.parametrize("ranks", [1.0, 8.0])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 from weft.domain.made_often import made_often
@@ -15,7 +16,7 @@ from weft.domain.made_often import made_often
 if TYPE_CHECKING:
     from weft.perf.lengths import Lengths
 
-_NEVER, _HARDLY = 1e-12, 1e-4  # chances that are treated as none, and that hardly take any time
+_NEVER, _HARDLY = 1e-9, 1e-4  # chances that are treated as none (once in months), and that hardly take any time
 _MOST_PROMPTS = 100  # in a step: more are treated as too many
 _TOO_MANY = 600.0  # prompts that come in a step: hundreds more than ever fit
 _ROUNDS, _CLOSE, _LONGEST = 40, 3e-4, 1.0 - 1e-6
@@ -133,7 +134,8 @@ class StepPace(NamedTuple):
 def fitting(prompts: tuple[Lengths, float], room: float, batch: float, ranks: float) -> GraphRoom:
     """The prompts (lengths, and the part that is computed) that fit `room` tokens beside `batch` sequences on average.
 
-    Tokens of several prompts are taken for log-normal, and the batch for a Poisson number.
+    Tokens of several prompts are taken for log-normal, and the batch for a Poisson number. That gives a few prompts too
+    long a tail: they fit at least as likely as more do.
     """
     inputs, new = prompts
     rare, mean = (0.0 if inputs.rare is None else inputs.rare[0]), max(1.0, inputs.usual * new)
@@ -143,6 +145,7 @@ def fitting(prompts: tuple[Lengths, float], room: float, batch: float, ranks: fl
         narrow = max(_NEVER, math.log1p((number * spread + batch) / (number * mean) ** 2))
         beyond = (math.log(number * mean / left) - narrow / 2.0) / math.sqrt(2.0 * narrow)
         chances.append(0.5 * math.erfc(beyond) * (1.0 - rare) ** number)
+    chances = [*accumulate(reversed(chances), max)][::-1]
     terms, every = [1.0], 1.0
     for number in range(1, len(chances)):
         every *= number
@@ -177,7 +180,7 @@ def _following(fits: GraphRoom, pace: StepPace, part: float) -> float:
     """
     short, long = _coming(pace, part)
     begins = fits.outgrows(short)
-    return begins / max(_NEVER, begins + 1.0 - fits.outgrows(long))
+    return begins / (begins + 1.0 - fits.outgrows(long)) if begins > _NEVER else 0.0
 
 
 def _balanced(fits: GraphRoom, pace: StepPace, high: float) -> float:
