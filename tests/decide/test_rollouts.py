@@ -150,6 +150,47 @@ def test_a_broken_revision_is_replaced_without_waiting_for_it() -> None:
     assert outdated(world) == 0
 
 
+@pytest.mark.parametrize("turns", range(1, 9))
+@pytest.mark.parametrize(
+    ("rollout", "fewest", "most"),
+    [
+        (RolloutSpec(max_surge=1, max_unavailable=0), 3, 4),
+        (RolloutSpec(max_surge=2, max_unavailable=1), 2, 5),
+        (RolloutSpec(max_surge=0, max_unavailable=1), 2, 3),
+    ],
+)
+def test_a_rollout_during_a_rollout_keeps_its_limits_and_ends_in_the_last_revision(
+    turns: int, rollout: RolloutSpec, fewest: int, most: int
+) -> None:
+    """Whatever serves counts, of the first revision and of the second, which is replaced as well."""
+    world = rolling_world(3, 5, rollout)
+    change(world, "2")
+    for _ in range(turns):
+        world.turn()
+        assert world.serving("chat") >= fewest
+    change(world, "3")
+    least, largest = roll(world)
+    assert least >= fewest
+    assert largest <= most
+    assert (outdated(world), world.serving("chat")) == (0, 3)
+    world.turn(6)  # the last ones end
+    assert {pod.identity.revision for pod in world.pods.values() if pod.identity} == {world.status("chat").revision}
+
+
+@pytest.mark.parametrize("turns", range(1, 7))
+def test_a_rollout_that_is_taken_back_keeps_who_still_runs_as_before(turns: int) -> None:
+    world = rolling_world(3, 5, RolloutSpec(max_surge=1, max_unavailable=0))
+    before = world.pools["chat"].spec
+    assert before is not None
+    change(world, "2")
+    world.turn(turns)
+    kept = {each.replica for each in world.status("chat").assignments if each.revision != world.status("chat").revision}
+    assert kept
+    world.edit("chat", before)
+    assert roll(world)[0] == 3
+    assert kept <= {each.replica for each in world.status("chat").assignments}
+
+
 def test_a_revision_that_does_not_become_ready_takes_no_serving_replica_down() -> None:
     world = rolling_world(3, 5, RolloutSpec(max_surge=1, max_unavailable=0))
     ready = set(world.pods)
