@@ -63,4 +63,6 @@ def test_who_applied_by_kubectl_may_go_on_with_a_tool_that_applies_server_side(
     """As Flux and Argo CD do: a default inside a list that is one value would differ from what they apply."""
     kubectl = (tools.kubectl, "--kubeconfig", private_control_plane.kubeconfig)
     tools.run(*kubectl, "apply", "-k", REPOSITORY / "manifests" / "base")
-    tools.run(*kubectl, "apply", "--server-side", "--field-manager=flux", "-k", REPOSITORY / "manifests" / "base")
+    server_side = ("apply", "--server-side", "--field-manager=flux", "-k", REPOSITORY / "manifests" / "base")
+    applied = tools.run(*kubectl, *server_side).splitlines()
+    assert "deployment.apps/weft-controller serverside-applied" in applied
