@@ -31,6 +31,21 @@ _NEARLY_ALL = math.nextafter(1.0, 0.0)
 _NORMAL = NormalDist()
 
 
+def known_of(values: Iterable[float | None]) -> tuple[float, ...]:
+    """The values that were measured."""
+    return tuple([value for value in values if value is not None])
+
+
+def total_of(values: tuple[float, ...]) -> float | None:
+    """Their sum; None of none."""
+    return sum(values) if values else None
+
+
+def mean_of(values: tuple[float, ...]) -> float | None:
+    """Their mean; None of none."""
+    return sum(values) / len(values) if values else None
+
+
 def usable(samples: Iterable[Sample], known: list[Times] | None = None) -> list[Sample]:
     """Samples in order of time, without impossible values for our counters and gauges; of equal times the later wins.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from weft.domain.snapshot import EngineWord, PodObservation, PoolObservation
 from weft.observe.objects.starts import with_weights
-from weft.observe.samples.arithmetic import percentiles
+from weft.observe.samples.arithmetic import known_of, mean_of, percentiles, total_of
 from weft.observe.samples.history import STALE_SECONDS
 from weft.observe.samples.window import NO_PAGE, STRANGER, Window
 from weft.observe.signals.arriving import arrivals
@@ -105,7 +105,7 @@ def _together(seen: Sequence[_Seen], arrived: Arrived) -> Together:
         arrived=arrived,
         rate=_rate_of_all(windows),
         prefix_tokens=_prefix_tokens(windows),
-        hit_rate=_mean(_all(window.ratio("hit_rate") for window in windows)),
+        hit_rate=mean_of(known_of(window.ratio("hit_rate") for window in windows)),
         missing=missing(pages),
         caveats=(
             *caveats(pages, found.ttft, found.tpot),
@@ -165,7 +165,7 @@ def _rate_of_all(windows: Sequence[Window]) -> float | None:
     spans = [window.counted_seconds or 0.0 for window in windows]
     seconds = common_seconds(spans)
     rates = [window.requests_per_second if seconds is None else window.rate_of_last(seconds) for window in windows]
-    return _total(_all(rates))
+    return total_of(known_of(rates))
 
 
 def common_seconds(spans: Sequence[float]) -> float | None:
@@ -195,16 +195,4 @@ def _start(target: Target, window: Window) -> MeasuredStart | None:
 
 def _lasted(window: Window, name: str | None) -> float | None:
     """The seconds in a gauge; None if it is zero, as SGLang 0.5.15 always shows."""
-    return _mean(tuple([seconds for seconds in window.gauge(name) if seconds > 0.0]))
-
-
-def _all(values: Iterable[float | None]) -> tuple[float, ...]:
-    return tuple([value for value in values if value is not None])
-
-
-def _total(values: tuple[float, ...]) -> float | None:
-    return sum(values) if values else None
-
-
-def _mean(values: tuple[float, ...]) -> float | None:
-    return sum(values) / len(values) if values else None
+    return mean_of(tuple([seconds for seconds in window.gauge(name) if seconds > 0.0]))

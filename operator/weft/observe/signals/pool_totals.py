@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING
 
 from weft.domain.snapshot import PoolObservation
 from weft.domain.start_up import KEPT_STARTS
-from weft.observe.samples.arithmetic import few_far_longer, log_normal_quantile, merged, percentiles, unresolved
+from weft.observe.samples.arithmetic import (
+    few_far_longer,
+    known_of,
+    log_normal_quantile,
+    mean_of,
+    merged,
+    percentiles,
+    total_of,
+    unresolved,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -104,9 +113,9 @@ def add_up(expected: int, pods: tuple[PodObservation, ...], together: Together) 
         input_tokens=input_tokens,
         output_tokens=output_tokens,
         prefix_hit=_prefix_hit(together, input_tokens, None if transfer_seconds else computed),
-        waiting=_total(_known(pods, lambda pod: pod.waiting)),
-        running=_total(_known(pods, lambda pod: pod.running)),
-        kv_usage=_mean(_known(pods, lambda pod: pod.kv_usage)),
+        waiting=total_of(_known(pods, lambda pod: pod.waiting)),
+        running=total_of(_known(pods, lambda pod: pod.running)),
+        kv_usage=mean_of(_known(pods, lambda pod: pod.kv_usage)),
         ttft=percentiles(found.ttft, ttft_mean),
         tpot=percentiles(found.tpot, tpot_mean),
         ttft_buckets=found.ttft,
@@ -122,7 +131,7 @@ def add_up(expected: int, pods: tuple[PodObservation, ...], together: Together) 
         input_tokens_p95=log_normal_quantile(found.inputs, LONG_PROMPT / 100),
         output_tokens_p95=log_normal_quantile(found.outputs, LONG_PROMPT / 100),
         rare_prompts=few_far_longer(found.inputs, input_tokens),
-        waiting_for_kv=_total(_known(pods, lambda pod: pod.waiting_for_kv)),
+        waiting_for_kv=total_of(_known(pods, lambda pod: pod.waiting_for_kv)),
         startup_seconds=_median(_known(pods, lambda pod: pod.startup_seconds)),
         arrivals_at_front=arrived.at_front,
         unresolved=found.unresolved,
@@ -151,19 +160,7 @@ def _last_starts(pods: Iterable[PodObservation]) -> tuple[MeasuredStart, ...]:
 
 
 def _known(pods: Iterable[PodObservation], value: Callable[[PodObservation], float | None]) -> tuple[float, ...]:
-    return _all(map(value, pods))
-
-
-def _all(values: Iterable[float | None]) -> tuple[float, ...]:
-    return tuple([value for value in values if value is not None])
-
-
-def _total(values: tuple[float, ...]) -> float | None:
-    return sum(values) if values else None
-
-
-def _mean(values: tuple[float, ...]) -> float | None:
-    return sum(values) / len(values) if values else None
+    return known_of(map(value, pods))
 
 
 def _median(values: tuple[float, ...]) -> float | None:
