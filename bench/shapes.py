@@ -16,7 +16,7 @@ from bench.shapes_page import as_page
 from weft.catalog import load
 from weft.cli.files.reading import load_documents
 from weft.cli.plan.planning import plan_all
-from weft.domain.figures import request_rate
+from weft.domain.texts.figures import request_rate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from weft.catalog import load
-from weft.domain.figures import digits, seconds
 from weft.domain.reasons import Reason
-from weft.domain.units import GIB
+from weft.domain.texts.figures import digits, seconds
+from weft.domain.texts.units import GIB
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from weft.catalog import architecture_from_config, load
 from weft.domain.shape import EngineName, Shape
-from weft.domain.units import GIB
+from weft.domain.texts.units import GIB
 from weft.perf import ReplicaModel, footprint, kv_tokens, stored_kv
 
 if TYPE_CHECKING:

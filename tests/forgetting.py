@@ -6,7 +6,7 @@ import functools
 import gc
 from typing import TYPE_CHECKING
 
-from weft.domain.remembered import LastAnswers
+from weft.domain.values.remembered import LastAnswers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

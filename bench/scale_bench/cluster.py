@@ -9,7 +9,7 @@ from bench.records import GPU, START, in_clique, node_record, pod_record, pool_r
 from weft.domain.cluster import NodeRecord, PodPhase, PodRecord
 from weft.domain.scaling_spec import ScalingMode, ScalingSpec
 from weft.domain.spec import PlacementSpec, PoolSpec, RolloutSpec
-from weft.domain.units import GIB
+from weft.domain.texts.units import GIB
 from weft.domain.workload import Slo, Workload
 
 if TYPE_CHECKING:

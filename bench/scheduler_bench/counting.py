@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from weft.domain.times import read_instant
+from weft.domain.texts.times import read_instant
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

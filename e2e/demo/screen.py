@@ -11,7 +11,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from weft.domain.figures import seconds
+from weft.domain.texts.figures import seconds
 
 if TYPE_CHECKING:
     from types import TracebackType

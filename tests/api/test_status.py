@@ -32,7 +32,7 @@ from weft.domain.shape import Calibration, EngineName, EngineRelease
 from weft.domain.snapshot import ResourceKey
 from weft.domain.start_up import StartUp
 from weft.domain.status import Assignment, Condition, Observed, PoolProgress, PoolStatus, SplitProgress
-from weft.domain.times import instant, read_instant
+from weft.domain.texts.times import instant, read_instant
 
 Json = dict[str, Any]
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from weft.api.figures import figure, milliseconds, read_milliseconds
 from weft.domain.errors import Invalid
-from weft.domain.units import GIB, MIB, duration, parse_duration_seconds, parse_quantity
+from weft.domain.texts.units import GIB, MIB, duration, parse_duration_seconds, parse_quantity
 
 WHOLE = st.integers(0, 99_999)
 

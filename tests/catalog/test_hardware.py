@@ -12,7 +12,7 @@ from weft.domain.errors import Invalid
 from weft.domain.hardware import Precision
 from weft.domain.reasons import Reason
 from weft.domain.shape import EngineName
-from weft.domain.units import MIB
+from weft.domain.texts.units import MIB
 
 if TYPE_CHECKING:
     from weft.domain.hardware import Accelerator

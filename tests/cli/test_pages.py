@@ -17,7 +17,7 @@ from weft.cli.explain.top_page import top_page
 from weft.cli.telling.figures import figure, moment
 from weft.cli.telling.terminal import console
 from weft.cli.typed.reference import parse_reference
-from weft.domain.figures import counted, digits, seconds
+from weft.domain.texts.figures import counted, digits, seconds
 
 if TYPE_CHECKING:
     from pathlib import Path

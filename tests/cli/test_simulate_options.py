@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.cli.terminal import listed, node, pool, weft, written
-from weft.domain.figures import seconds
+from weft.domain.texts.figures import seconds
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -17,8 +17,8 @@ from tests.yardstick import assert_each_quick
 from weft.api.parsing import parse_pool, parse_split
 from weft.catalog import load
 from weft.cli.plan.study_page import PARTS
-from weft.domain.figures import digits
-from weft.domain.units import MIB
+from weft.domain.texts.figures import digits
+from weft.domain.texts.units import MIB
 from weft.perf.steps import Seconds
 from weft.shaping import ShapeRequest, Supply, choose, resolve_architecture
 

@@ -11,7 +11,7 @@ from e2e.cluster.presets import h200_boards
 from e2e.cluster.waiting import eventually
 from tests.scenarios.tenants import message
 from weft.domain import labels
-from weft.domain.times import known_instant
+from weft.domain.texts.times import known_instant
 from weft.observe.objects.records import read_pod
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from weft.control.status_writer import StatusWriter
 from weft.domain.labels import CONVERGE_MANAGER, DECIDE_MANAGER
 from weft.domain.reasons import Reason
 from weft.domain.snapshot import ResourceKey
-from weft.domain.times import instant
+from weft.domain.texts.times import instant
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,7 +11,7 @@ from tests.fabric.cluster import board, busy
 from tests.render.pools import changed, plan, pool, shape, spec
 from weft.domain import labels
 from weft.domain.action import LabelPod, ReleasePods
-from weft.domain.times import instant
+from weft.domain.texts.times import instant
 from weft.render import pod_name
 
 NODES = ("node-a", "node-b")

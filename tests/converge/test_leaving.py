@@ -21,7 +21,7 @@ from weft.domain.reasons import Reason
 from weft.domain.shape import EngineName
 from weft.domain.snapshot import EngineWord, PoolRecord
 from weft.domain.spec import RolloutSpec
-from weft.domain.times import instant
+from weft.domain.texts.times import instant
 from weft.domain.workload import Role
 
 START = 2000.0

@@ -20,7 +20,7 @@ from weft.domain.reasons import Explanation, Reason
 from weft.domain.snapshot import ResourceKey
 from weft.domain.spec import ModelSource, ModelSpec, SourceKind
 from weft.domain.start_up import StartUp
-from weft.domain.times import known_instant
+from weft.domain.texts.times import known_instant
 from weft.domain.workload import Role
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from weft.domain.action import (
     UnroutePod,
 )
 from weft.domain.reports import Reports
-from weft.domain.times import instant, known_instant
+from weft.domain.texts.times import instant, known_instant
 from weft.fabric import build_fabric
 from weft.observe.objects.records import read_object, read_pod
 from weft.observe.objects.reports import read_compute_domain

@@ -16,7 +16,7 @@ from weft.domain.reasons import Reason
 from weft.domain.reports import DeviceReport, Reports
 from weft.domain.spec import SchedulerName
 from weft.domain.status import Handover
-from weft.domain.units import GIB
+from weft.domain.texts.units import GIB
 from weft.render import replica_name
 
 CLIQUE, HOSTNAME = "nvidia.com/gpu.clique", "kubernetes.io/hostname"

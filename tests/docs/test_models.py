@@ -7,8 +7,8 @@ from pathlib import Path
 
 from weft.catalog import load
 from weft.catalog.starting import CACHE
-from weft.domain.figures import seconds
 from weft.domain.spec import SourceKind
+from weft.domain.texts.figures import seconds
 from weft.perf.starting import checkpoint_bytes, weights_seconds
 
 PAGE = (Path(__file__).parents[2] / "docs" / "models.md").read_text(encoding="utf-8")

@@ -74,7 +74,7 @@ def test_the_transport_of_a_split_is_read_as_it_was() -> None:
 def test_every_value_of_the_domain_is_known_but_those_of_one_pass() -> None:
     """The fabric is made anew in each pass, and actions are what follows from a decision."""
     modules = (
-        importlib.import_module(f"weft.domain.{each.name}") for each in pkgutil.iter_modules(weft.domain.__path__)
+        importlib.import_module(each.name) for each in pkgutil.walk_packages(weft.domain.__path__, "weft.domain.")
     )
     kinds = {kind for module in modules for kind in vars(module).values() if _is_ours(kind)}
     assert {"weft.domain.action", "weft.domain.fabric"} == {kind.__module__ for kind in kinds - {*_kinds().values()}}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from weft.domain.figures import agreeing, counted, request_rate
+from weft.domain.texts.figures import agreeing, counted, request_rate
 
 
 @pytest.mark.parametrize(

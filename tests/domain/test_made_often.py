@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from weft.domain.changed import changed
-from weft.domain.made_often import made_often
 from weft.domain.pool_memory import ScaleMemory
 from weft.domain.snapshot import PoolObservation
 from weft.domain.status import PoolStatus
+from weft.domain.values.changed import changed
+from weft.domain.values.made_often import made_often
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,10 @@ from dataclasses import fields, replace
 
 import pytest
 
-from weft.domain.changed import changed
 from weft.domain.pool_memory import LoadSample, ScaleMemory
-from weft.domain.remembered import LastAnswers
 from weft.domain.status import PoolStatus
+from weft.domain.values.changed import changed
+from weft.domain.values.remembered import LastAnswers
 
 
 def test_only_another_question_is_worked_out() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from weft.domain.times import instant, known_instant, read_far_instant, read_instant
+from weft.domain.texts.times import instant, known_instant, read_far_instant, read_instant
 
 _UNNAMED = ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-12:00"]
 

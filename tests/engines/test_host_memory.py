@@ -12,7 +12,7 @@ from weft.domain.errors import Invalid
 from weft.domain.reasons import Reason
 from weft.domain.shape import EngineName, Plan, Shape
 from weft.domain.spec import EngineSpec, KVSpec, PoolSpec
-from weft.domain.units import GIB
+from weft.domain.texts.units import GIB
 from weft.engines import LaunchRequest, adapter_for
 from weft.engines.kv.host_memory import pod_needs
 

@@ -14,7 +14,7 @@ from weft.domain.hardware import Precision
 from weft.domain.reasons import Reason
 from weft.domain.shape import EngineName, Shape
 from weft.domain.spec import EngineSpec, KVSpec, ModelSource, ModelSpec, PodSpec, PoolSpec, SourceKind
-from weft.domain.units import GIB
+from weft.domain.texts.units import GIB
 from weft.engines import ContainerLaunch, LaunchRequest, adapter_for
 from weft.engines.kv.disks import EPHEMERAL, FILLED
 from weft.engines.kv.host_memory import pod_needs

@@ -26,7 +26,7 @@ from weft.domain.spec import (
     RouterSpec,
     SourceKind,
 )
-from weft.domain.units import GIB
+from weft.domain.texts.units import GIB
 from weft.domain.workload import Role
 from weft.engines import LaunchRequest, adapter_for, series_for, series_in_image
 from weft.engines.images.nim import is_driven

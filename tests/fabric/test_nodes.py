@@ -12,7 +12,7 @@ from weft.catalog import load
 from weft.domain.cluster import PodPhase
 from weft.domain.fabric import Fabric
 from weft.domain.reasons import Reason
-from weft.domain.units import MIB
+from weft.domain.texts.units import MIB
 from weft.fabric import build_fabric
 
 if TYPE_CHECKING:

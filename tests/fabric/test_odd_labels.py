@@ -12,7 +12,7 @@ from weft.catalog import load
 from weft.domain.reasons import Reason
 from weft.domain.reports import Reports
 from weft.domain.spec import PlacementSpec
-from weft.domain.units import MIB
+from weft.domain.texts.units import MIB
 from weft.fabric import build_fabric
 from weft.placement import no_supplier, suppliers
 

@@ -13,7 +13,7 @@ from weft.domain.cluster import PodIdentity, PodPhase, PodRecord
 from weft.domain.reasons import Reason
 from weft.domain.reports import ComputeDomainReport, DeviceReport, DomainMember, Reports
 from weft.domain.spec import PlacementSpec
-from weft.domain.units import GIB
+from weft.domain.texts.units import GIB
 from weft.fabric import build_fabric
 from weft.fabric.membership import NO_FABRIC
 from weft.placement import no_supplier, suppliers

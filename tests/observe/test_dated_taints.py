@@ -9,7 +9,7 @@ import pytest
 from tests.eventually import eventually
 from weft.apply import Sender, TokenBucket
 from weft.apply.sending import ApiRequest
-from weft.domain.times import known_instant
+from weft.domain.texts.times import known_instant
 from weft.observe.objects.records import read_node
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import pytest
 
 from weft.domain import labels
 from weft.domain.cluster import ContainerFailure, PodIdentity, PodPhase, Taint
-from weft.domain.times import known_instant
+from weft.domain.texts.times import known_instant
 from weft.observe.objects.pod_words import scheduler_words
 from weft.observe.objects.records import read_node, read_object, read_pod
 

@@ -19,7 +19,7 @@ from weft.domain.spec import (
     RouterSpec,
     ShapePins,
 )
-from weft.domain.units import MIB
+from weft.domain.texts.units import MIB
 from weft.domain.workload import Role, Slo, Workload
 from weft.shaping import ShapeRequest, Supply, choose, resolve_architecture
 

@@ -34,7 +34,7 @@ from weft.domain.reasons import Reason
 from weft.domain.scaling_spec import ScalingSpec
 from weft.domain.shape import EngineName, EngineRelease
 from weft.domain.spec import DomainRule, EngineSpec, PlacementSpec, ShapePins
-from weft.domain.units import MIB
+from weft.domain.texts.units import MIB
 from weft.domain.workload import Role, Slo
 from weft.shaping import Supply, choice, choose
 

@@ -26,7 +26,7 @@ from weft.domain.hardware import Precision
 from weft.domain.reasons import Reason
 from weft.domain.shape import EngineName
 from weft.domain.spec import DomainRule, EngineSpec, KVSpec, PlacementSpec, ShapePins
-from weft.domain.units import MIB
+from weft.domain.texts.units import MIB
 from weft.domain.workload import Role
 from weft.shaping import Supply, choose
 

@@ -26,7 +26,7 @@ from weft.domain.errors import Invalid
 from weft.domain.reasons import Reason
 from weft.domain.shape import EngineName, Plan
 from weft.domain.spec import DomainRule, EngineSpec, PlacementSpec, ShapePins
-from weft.domain.units import MIB
+from weft.domain.texts.units import MIB
 from weft.domain.workload import Role, Slo
 from weft.engines.kv.handover import context_conflict, tensor_conflict
 from weft.shaping import ShapeRequest, Supply, Unpaired, choose_pair

@@ -6,7 +6,7 @@ import pytest
 
 from tests.shaping.cases import CATALOG, LLAMA_70B, Wish
 from weft.domain.spec import ShapePins
-from weft.domain.units import MIB
+from weft.domain.texts.units import MIB
 from weft.perf.steps import stepper
 from weft.shaping import Supply
 from weft.shaping.candidates import Option

@@ -13,7 +13,7 @@ from weft.domain.hardware import Precision
 from weft.domain.reasons import Reason
 from weft.domain.shape import EngineName
 from weft.domain.spec import DomainRule, EngineSpec, PlacementSpec, ShapePins
-from weft.domain.units import MIB
+from weft.domain.texts.units import MIB
 from weft.domain.workload import Role
 from weft.shaping import Supply
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from tests.decide.world import pool, pool_spec
 from tests.render.pools import plan, shape
 from weft.catalog import load
-from weft.domain.changed import changed
 from weft.domain.spec import ModelSource, SourceKind
+from weft.domain.values.changed import changed
 from weft.perf import estimated_start
 from weft.twin.cluster.start_up import StartPhases
 from weft.twin.cluster.starts import Starts

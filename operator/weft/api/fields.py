@@ -13,8 +13,8 @@ from weft.api.rules import VALIDATIONS, ApiModel, Json, refusal
 from weft.domain import hardware, scaling_spec, spec, workload
 from weft.domain.errors import Invalid
 from weft.domain.scaling_spec import MOST_REPLICAS
-from weft.domain.times import read_far_instant
-from weft.domain.units import DURATION_PATTERN, parse_duration_seconds, parse_quantity
+from weft.domain.texts.times import read_far_instant
+from weft.domain.texts.units import DURATION_PATTERN, parse_duration_seconds, parse_quantity
 
 Item = TypeVar("Item")
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from weft.api.figures import SHORTEST_REWRITE_SECONDS, figure, is_off, milliseconds, rounded
 from weft.api.status_fields import LONGEST_SENTENCE, MOST_CAVEATS
 from weft.api.status_reading import read_pool_status
-from weft.domain.times import instant, read_instant
+from weft.domain.texts.times import instant, read_instant
 
 if TYPE_CHECKING:
     from weft.api.rules import Json

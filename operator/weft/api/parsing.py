@@ -23,8 +23,8 @@ from weft.domain.reasons import Explanation, Reason
 from weft.domain.snapshot import PoolRecord, ResourceKey, SplitRecord
 from weft.domain.spec import PoolSpec, SplitSpec
 from weft.domain.status import PoolStatus, SplitStatus
-from weft.domain.times import known_instant
-from weft.domain.units import parse_quantity
+from weft.domain.texts.times import known_instant
+from weft.domain.texts.units import parse_quantity
 from weft.domain.workload import Role
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from weft.domain import hardware, scaling_spec, spec, workload
 from weft.domain.shape import EngineName
-from weft.domain.times import read_far_instant
-from weft.domain.units import parse_duration_seconds, parse_quantity
+from weft.domain.texts.times import read_far_instant
+from weft.domain.texts.units import parse_duration_seconds, parse_quantity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -15,7 +15,7 @@ from weft.api.scaling import Rollout, ScalingBounds, SplitScaling
 from weft.api.serving import Pod, SplitRouter
 from weft.api.traffic import SloSection, WorkloadSection
 from weft.domain.scaling_spec import ScalingMode
-from weft.domain.units import parse_quantity
+from weft.domain.texts.units import parse_quantity
 
 OVERRIDE = "x-weft-override"  # for our own schema generator: below this field there are no defaults
 

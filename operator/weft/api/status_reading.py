@@ -43,7 +43,7 @@ from weft.domain.status import (
     PoolStatus,
     SplitStatus,
 )
-from weft.domain.times import read_instant
+from weft.domain.texts.times import read_instant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

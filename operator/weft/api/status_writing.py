@@ -11,7 +11,7 @@ from weft.api.live_figures import observed_figures
 from weft.domain.scaling_spec import MOST_REPLICAS
 from weft.domain.start_up import PHASES
 from weft.domain.status import MOST_AVOIDED
-from weft.domain.times import instant
+from weft.domain.texts.times import instant
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

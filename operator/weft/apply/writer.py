@@ -38,7 +38,7 @@ from weft.domain.action import (
 )
 from weft.domain.errors import Retry
 from weft.domain.reasons import Reason
-from weft.domain.times import instant
+from weft.domain.texts.times import instant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

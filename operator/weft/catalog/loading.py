@@ -21,7 +21,7 @@ from weft.catalog.starting import EngineStart, SourceSpeed, StartConstants
 from weft.catalog.uncertainty import Faster, Newest, Spread, Uncertainty
 from weft.domain.hardware import Accelerator, Precision
 from weft.domain.shape import EngineName
-from weft.domain.units import MIB
+from weft.domain.texts.units import MIB
 
 if TYPE_CHECKING:
     from weft.domain.model import Architecture

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from weft.catalog.efficiency import Efficiency, properties
 from weft.catalog.limits import numbers
-from weft.domain.units import GIB
+from weft.domain.texts.units import GIB
 
 if TYPE_CHECKING:
     from weft.catalog.efficiency import Coefficient

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from weft.domain.errors import Invalid
 from weft.domain.reasons import Reason
-from weft.domain.units import GIB
+from weft.domain.texts.units import GIB
 
 if TYPE_CHECKING:
     from weft.catalog.catalog import Catalog

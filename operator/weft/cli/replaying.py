@@ -17,8 +17,8 @@ from weft.cli.telling.tables import headed_table
 from weft.cli.telling.terminal import Format, remark, show, write
 from weft.decide import decide
 from weft.domain.coded import NotCoded, coded, decoded
-from weft.domain.figures import counted
 from weft.domain.snapshot import Snapshot
+from weft.domain.texts.figures import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from weft.domain.reasons import Explanation, Reason
-from weft.domain.times import known_instant
+from weft.domain.texts.times import known_instant
 
 if TYPE_CHECKING:
     from weft.domain.snapshot import ResourceKey

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.domain.figures import agreeing, counted
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.scaling_spec import ScalingMode
 from weft.domain.status import Condition
+from weft.domain.texts.figures import agreeing, counted
 from weft.render import replicas_spared
 
 if TYPE_CHECKING:

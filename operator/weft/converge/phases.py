@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from weft.domain.cluster import PodPhase
-from weft.domain.figures import agreeing, seconds
 from weft.domain.spec import SourceKind
+from weft.domain.texts.figures import agreeing, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from weft.decide.counting.accounts import Accounts
 from weft.decide.replicas.promises import holder_name
-from weft.domain.made_often import made_often
 from weft.domain.reasons import Explanation, Reason
+from weft.domain.values.made_often import made_often
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

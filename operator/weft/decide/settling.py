@@ -14,9 +14,9 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from weft.domain.changed import changed
 from weft.domain.reasons import Reason
 from weft.domain.status import SplitStatus
+from weft.domain.values.changed import changed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

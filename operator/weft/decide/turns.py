@@ -12,8 +12,8 @@ from weft.decide.counting.worth import stays_for_want_of_budget
 from weft.decide.course import Turn
 from weft.decide.measured.learning import Fleet, watch
 from weft.decide.places.handover import handed_over
-from weft.domain.changed import changed
 from weft.domain.stumbling import stumbled
+from weft.domain.values.changed import changed
 from weft.scaling import replaced_values
 
 if TYPE_CHECKING:

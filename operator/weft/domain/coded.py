@@ -39,10 +39,10 @@ from weft.domain import (
     transport,
     workload,
 )
-from weft.domain.typed import is_of
+from weft.domain.values.typed import is_of
 
 if TYPE_CHECKING:
-    from weft.domain.typed import Check
+    from weft.domain.values.typed import Check
 
 # The modules whose types snapshots and decisions consist of.
 _MODULES = (

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.domain.remembered import LastAnswers
+from weft.domain.values.remembered import LastAnswers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 
-from weft.domain.made_often import made_often
+from weft.domain.values.made_often import made_often
 
 
 class ScalingMode(StrEnum):

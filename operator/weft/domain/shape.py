@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from weft.domain.made_often import made_often
+from weft.domain.values.made_often import made_often
 
 if TYPE_CHECKING:
     from weft.domain.hardware import Precision

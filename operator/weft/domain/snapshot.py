@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from weft.domain.made_often import made_often
 from weft.domain.reports import Reports
+from weft.domain.values.made_often import made_often
 
 if TYPE_CHECKING:
     from weft.domain.cluster import NodeRecord, PodRecord

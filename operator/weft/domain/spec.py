@@ -11,8 +11,8 @@ from dataclasses import astuple, dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from weft.domain.made_often import made_often
-from weft.domain.units import parse_quantity
+from weft.domain.texts.units import parse_quantity
+from weft.domain.values.made_often import made_often
 
 if TYPE_CHECKING:
     from typing import Self

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from weft.domain.made_often import made_often
+from weft.domain.values.made_often import made_often
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from weft.domain.changed import changed
 from weft.domain.errors import Bug
 from weft.domain.reasons import Explanation, Reason
+from weft.domain.values.changed import changed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

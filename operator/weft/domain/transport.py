@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from weft.domain.figures import digits, seconds
+from weft.domain.texts.figures import digits, seconds
 
 _BYTES_PER_GB = 1e9
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from weft.domain.crews import REMEMBERED, crews_of
 from weft.domain.reasons import Explanation, Reason
-from weft.domain.remembered import LastAnswers
+from weft.domain.values.remembered import LastAnswers
 from weft.fabric.contradictions import listed
 
 if TYPE_CHECKING:

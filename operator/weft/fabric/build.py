@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from weft.domain.fabric import Fabric, FabricNode, NvlinkDomain
 from weft.domain.reasons import Explanation, Reason
-from weft.domain.remembered import LastAnswers
 from weft.domain.reports import Reports
+from weft.domain.values.remembered import LastAnswers
 from weft.fabric.apart import replicas_apart
 from weft.fabric.layout import FabricLayout, Part, Seat, layout_of
 from weft.fabric.use import Use, use_of

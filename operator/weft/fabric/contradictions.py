@@ -6,9 +6,9 @@ import functools
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
-from weft.domain.figures import counted
 from weft.domain.reasons import Explanation, Reason
-from weft.domain.units import MIB
+from weft.domain.texts.figures import counted
+from weft.domain.texts.units import MIB
 from weft.fabric.devices import PRODUCT_LABELS, accelerator_of_driver
 from weft.fabric.members import REMEMBERED, AcceleratorNode, member_of
 from weft.fabric.membership import (

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weft.domain.fabric import Notice
-from weft.domain.figures import counted
 from weft.domain.reasons import Explanation, Reason
-from weft.domain.units import MIB
+from weft.domain.texts.figures import counted
+from weft.domain.texts.units import MIB
 from weft.fabric.parts import MEMORY_MIB, MOST_GPUS, counted_gpus, has_absurd_memory
 
 if TYPE_CHECKING:

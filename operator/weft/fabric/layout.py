@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from weft.domain.labels import COMPUTE_DOMAIN
 from weft.domain.reasons import Explanation
-from weft.domain.remembered import LastAnswers
+from weft.domain.values.remembered import LastAnswers
 from weft.fabric.contradictions import (
     beside_a_clique,
     fabrics_of_a_rack,

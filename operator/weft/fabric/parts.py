@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from weft.domain.units import MIB
+from weft.domain.texts.units import MIB
 
 if TYPE_CHECKING:
     from weft.domain.hardware import Accelerator

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weft.domain.crews import REMEMBERED, crews_of
-from weft.domain.remembered import LastAnswers
+from weft.domain.values.remembered import LastAnswers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from weft.catalog.uncertainty import CROWDED
 from weft.domain.errors import Invalid
 from weft.domain.reasons import Reason
-from weft.domain.units import GIB
+from weft.domain.texts.units import GIB
 from weft.perf.alone import MeasuredHalf, decode_alone, prompts_alone
 from weft.perf.closed_loop import ClosedLoop, Latencies, closed_loop_latencies, closed_loop_work
 from weft.perf.disaggregated import Half, disaggregated_latencies

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from weft.domain.made_often import made_often
+from weft.domain.values.made_often import made_often
 
 PERCENTILES = (50, 90, 95, 99)
 # Standard normal quantiles of the percentiles that an SLO may name.

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from weft.domain.remembered import LastAnswers
+from weft.domain.values.remembered import LastAnswers
 from weft.perf.backlog import AnswerPace, RankLoad, backlog, balanced_rate
 from weft.perf.balance import agreed
 from weft.perf.latency import apart

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from weft.domain.figures import seconds
+from weft.domain.texts.figures import seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
-from weft.domain.made_often import made_often
+from weft.domain.values.made_often import made_often
 
 if TYPE_CHECKING:
     from weft.perf.lengths import Lengths

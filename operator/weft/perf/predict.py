@@ -13,9 +13,9 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from weft.domain.changed import changed
-from weft.domain.made_often import made_often
 from weft.domain.shape import Limit, Percentiles, Prediction
+from weft.domain.values.changed import changed
+from weft.domain.values.made_often import made_often
 from weft.domain.workload import Role, Slo
 from weft.perf.handover import NO_LINK
 from weft.perf.latency import PERCENTILES

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from weft.domain.made_often import made_often
+from weft.domain.values.made_often import made_often
 
 _NEVER = 1e-12
 _BURSTS_APART = 0.5  # between arrivals in batches (1) and arrivals that are only irregular (0)

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from weft.domain.hardware import Precision
-from weft.domain.made_often import made_often
 from weft.domain.shape import Calibration
+from weft.domain.values.made_often import made_often
 
 if TYPE_CHECKING:
     from weft.catalog import Efficiency

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from weft.domain.changed import changed
-from weft.domain.made_often import made_often
+from weft.domain.values.changed import changed
+from weft.domain.values.made_often import made_often
 from weft.domain.workload import Role
 from weft.perf.answers import per_token, swing
 from weft.perf.backlog import AnswerPace, RankLoad, unheld

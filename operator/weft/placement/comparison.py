@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from weft.domain.figures import counted
 from weft.domain.reasons import Explanation, Reason
+from weft.domain.texts.figures import counted
 from weft.placement.refusal import refuse
 from weft.placement.rooms import rooms_for
 from weft.placement.search import ALONE, Neighbours, Slot, find_in, wishes_of

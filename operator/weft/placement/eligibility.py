@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from weft.domain.made_often import made_often
 from weft.domain.reasons import Explanation, Reason
-from weft.domain.remembered import LastAnswers
 from weft.domain.spec import HUGE_PAGES
-from weft.domain.units import GIB, parse_quantity
+from weft.domain.texts.units import GIB, parse_quantity
+from weft.domain.values.made_often import made_often
+from weft.domain.values.remembered import LastAnswers
 from weft.placement.names import natural
 from weft.placement.suppliers import has_whole_devices, is_selected
 from weft.placement.taints import Tolerated, is_tolerated, taints_of, tolerated_by

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.domain.figures import counted
 from weft.domain.reasons import Explanation, Reason
+from weft.domain.texts.figures import counted
 from weft.fabric.membership import clique_of
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from weft.domain.figures import agreeing
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.spec import DomainRule
+from weft.domain.texts.figures import agreeing
 from weft.placement.freemap import are_spares
 from weft.placement.names import natural
 

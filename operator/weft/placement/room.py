@@ -10,8 +10,8 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from weft.domain.remembered import LastAnswers
 from weft.domain.room import AcceleratorRoom, DomainRoom
+from weft.domain.values.remembered import LastAnswers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

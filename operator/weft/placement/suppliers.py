@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from weft.domain.reasons import Explanation, Reason
-from weft.domain.remembered import LastAnswers
+from weft.domain.values.remembered import LastAnswers
 from weft.placement.taints import Tolerated, is_tolerated, taints_of, tolerated_by
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from weft.domain.reasons import Explanation, Reason
-from weft.domain.remembered import LastAnswers
+from weft.domain.values.remembered import LastAnswers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

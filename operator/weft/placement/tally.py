@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from weft.domain.remembered import LastAnswers
+from weft.domain.values.remembered import LastAnswers
 from weft.placement.eligibility import eligibility, eligible_domains
 from weft.placement.names import natural
 from weft.placement.nearness import areas_around, path_of

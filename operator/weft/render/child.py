@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from weft.domain import labels
 from weft.domain.errors import Bug
 from weft.domain.reasons import Reason
-from weft.domain.remembered import LastAnswers
 from weft.domain.spec import RouterKind
+from weft.domain.values.remembered import LastAnswers
 from weft.domain.workload import Role
 from weft.render.gateway import gateway_section
 from weft.render.metadata import child_metadata, signed, split_labels

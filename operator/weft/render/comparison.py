@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.domain.errors import Invalid
-from weft.domain.units import parse_quantity
+from weft.domain.texts.units import parse_quantity
 
 _QUANTITIES = {"requests", "limits", "sizeLimit"}
 _SELECTOR = "selector"

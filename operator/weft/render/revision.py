@@ -7,9 +7,9 @@ import json
 from dataclasses import MISSING, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
-from weft.domain.remembered import LastAnswers
 from weft.domain.shape import EngineName
 from weft.domain.spec import Balancing, RouterKind, SchedulerName
+from weft.domain.values.remembered import LastAnswers
 from weft.engines.pods.interfaces import named_interfaces
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ import functools
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from weft.domain.figures import counted
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.scaling_spec import MOST_NODES, MOST_REPLICAS, ScalingMode
+from weft.domain.texts.figures import counted
 
 if TYPE_CHECKING:
     from weft.domain.scaling_spec import ScalingSpec

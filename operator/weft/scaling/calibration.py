@@ -18,10 +18,10 @@ from statistics import fmean, median
 from typing import TYPE_CHECKING, NamedTuple
 
 from weft.domain.calibration import MOST_FACTOR, factors_for
-from weft.domain.changed import changed
-from weft.domain.made_often import made_often
 from weft.domain.pool_memory import CalibrationMemory
 from weft.domain.shape import Calibration
+from weft.domain.values.changed import changed
+from weft.domain.values.made_often import made_often
 from weft.domain.workload import Role
 from weft.scaling.reading import is_sane, what_is_missing
 from weft.scaling.slowness import of_pods

@@ -11,10 +11,10 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from weft.domain.changed import changed
-from weft.domain.figures import digits, request_rate, seconds
-from weft.domain.made_often import made_often
 from weft.domain.scaling_spec import carrying
+from weft.domain.texts.figures import digits, request_rate, seconds
+from weft.domain.values.changed import changed
+from weft.domain.values.made_often import made_often
 from weft.scaling.forecast import expected, forecast, is_old, persists
 from weft.scaling.looks import LOAD_WINDOW_SECONDS, NEARLY_ALL, SURELY, with_chance
 from weft.scaling.reading import is_backlog

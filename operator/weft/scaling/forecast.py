@@ -25,8 +25,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from weft.domain.changed import changed
-from weft.domain.made_often import made_often
+from weft.domain.values.changed import changed
+from weft.domain.values.made_often import made_often
 from weft.scaling.scatter import ASSUMED, ASSUMED_SPREAD, quantile, quantile_of_requests
 from weft.scaling.seasons import change
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from weft.domain.changed import changed
 from weft.domain.forecast import ForecastState, Pending
+from weft.domain.values.changed import changed
 from weft.scaling.course import PERIODS_NEEDED, SHORTEST_BINS, highest_of, with_bin
 from weft.scaling.forecast import (
     BIN_SECONDS,

@@ -15,8 +15,8 @@ from math import exp, expm1, log, sqrt
 from statistics import median
 from typing import TYPE_CHECKING
 
-from weft.domain.made_often import made_often
 from weft.domain.pool_memory import LengthSample
+from weft.domain.values.made_often import made_often
 from weft.scaling.reading import what_is_missing
 
 if TYPE_CHECKING:

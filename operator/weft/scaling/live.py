@@ -6,8 +6,8 @@ from math import floor, log, log10
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from weft.domain.changed import changed
 from weft.domain.status import Observed
+from weft.domain.values.changed import changed
 from weft.perf.lengths import lengths
 from weft.scaling.attainment import attainment
 from weft.scaling.lengths_seen import (

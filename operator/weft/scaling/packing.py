@@ -13,9 +13,9 @@ import struct
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from weft.domain.changed import changed
 from weft.domain.forecast import ForecastState, Pending, QuarterHour
 from weft.domain.start_up import KEPT_STARTS, LONGEST_PHASE_SECONDS, PHASES, MeasuredStart
+from weft.domain.values.changed import changed
 from weft.scaling.course import LONGEST_BINS, MOST_KEPT_BYTES, SHORTEST_BINS, continued, kept_part
 from weft.scaling.forecast import BIN_SECONDS, MOST_STARTUP_SECONDS
 from weft.scaling.forecast_learning import HELD_BINS

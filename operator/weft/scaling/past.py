@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from weft.domain.changed import changed
 from weft.domain.forecast import ForecastState, Past
+from weft.domain.values.changed import changed
 from weft.scaling.forecast import BIN_SECONDS
 from weft.scaling.forecast_learning import LEFT_OF_SEASONS
 from weft.scaling.reading import is_sane

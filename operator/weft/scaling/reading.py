@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeGuard
 
-from weft.domain.made_often import made_often
+from weft.domain.values.made_often import made_often
 from weft.domain.workload import Role
 from weft.scaling.looks import NEARLY_ALL, surely_came
 

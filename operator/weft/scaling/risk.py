@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
-from weft.domain.changed import changed
+from weft.domain.values.changed import changed
 from weft.scaling.forecast import Forecast, width
 from weft.scaling.forecast_learning import LEFT_OF_ERRORS
 

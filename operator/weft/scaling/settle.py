@@ -10,11 +10,11 @@ import functools
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from weft.domain.changed import changed
-from weft.domain.figures import counted, moment_of, seconds
-from weft.domain.made_often import made_often
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.scaling_spec import ScalingMode
+from weft.domain.texts.figures import counted, moment_of, seconds
+from weft.domain.values.changed import changed
+from weft.domain.values.made_often import made_often
 from weft.scaling.bounds import Bounds, bounds_of
 from weft.scaling.sight import GAP_SECONDS
 

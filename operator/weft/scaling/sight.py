@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from weft.domain.changed import changed
-from weft.domain.made_often import made_often
 from weft.domain.pool_memory import LoadSample, ScaleMemory
+from weft.domain.values.changed import changed
+from weft.domain.values.made_often import made_often
 from weft.scaling.forecast_learning import MOST_RATE, watched
 from weft.scaling.keeping import restored
 from weft.scaling.looks import (

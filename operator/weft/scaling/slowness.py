@@ -10,8 +10,8 @@ from bisect import bisect_left
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from weft.domain.changed import changed
 from weft.domain.reasons import Reason
+from weft.domain.values.changed import changed
 from weft.domain.workload import Role
 from weft.scaling.reading import is_sane, what_is_missing
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from weft.domain.changed import changed
+from weft.domain.values.changed import changed
 from weft.scaling.bounds import bounds_of
 from weft.scaling.demand import Want, declared_want, demand, want_for
 from weft.scaling.settle import ScaleAnswer, from_the_new_count, owned_count, settle

@@ -9,8 +9,8 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from weft.domain.changed import changed
 from weft.domain.start_up import KEPT_STARTS, usual_phases
+from weft.domain.values.changed import changed
 from weft.scaling.forecast import MOST_STARTUP_SECONDS
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from weft.catalog.calibrated import ENOUGH_POINTS
 from weft.domain.calibration import Calibrated, factors_for
-from weft.domain.figures import digits, seconds
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.shape import Calibration
+from weft.domain.texts.figures import digits, seconds
 
 if TYPE_CHECKING:
     from weft.domain.calibration import CalibrationSubject

@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from weft.domain.changed import changed
 from weft.domain.errors import Blocked, Invalid, WeftError
 from weft.domain.reasons import Reason
 from weft.domain.scaling_spec import ScalingSpec
 from weft.domain.shape import Candidate, EngineRelease, Plan
 from weft.domain.spec import Balancing, PlacementSpec, PodSpec, RolloutSpec, RouterSpec
-from weft.domain.units import GIB
+from weft.domain.texts.units import GIB
+from weft.domain.values.changed import changed
 from weft.engines.images.nim_profiles import PROFILE
 from weft.engines.vllm.lmcache import SEED
 from weft.shaping.candidates import (

@@ -8,7 +8,7 @@ from weft.catalog.limits import numbers
 from weft.domain.model import LinearAttention
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.shape import EngineName
-from weft.domain.units import GIB
+from weft.domain.texts.units import GIB
 from weft.engines.kv.disks import disk_bytes
 from weft.engines.kv.host_memory import offloaded_bytes
 from weft.engines.vllm.lmcache import SEED, keeps_by_lmcache, means_a_server

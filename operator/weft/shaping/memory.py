@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weft.domain.reasons import Explanation, Reason
-from weft.domain.units import GIB
+from weft.domain.texts.units import GIB
 from weft.perf import footprint, sequence_bytes_per_gpu
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from weft.domain.errors import Blocked, Invalid
-from weft.domain.figures import digits, request_rate
-from weft.domain.units import duration, parse_duration_seconds
+from weft.domain.texts.figures import digits, request_rate
+from weft.domain.texts.units import duration, parse_duration_seconds
 from weft.domain.workload import Role, Slo
 from weft.perf.service import service
 from weft.shaping.choice import answer, possible_cases

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from weft.domain.figures import digits, request_rate
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.shape import Percentiles
+from weft.domain.texts.figures import digits, request_rate
 from weft.domain.workload import Slo
 from weft.perf import Question, assess, at_rate, half_as_likely, worthwhile
 

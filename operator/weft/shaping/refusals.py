@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from weft.domain.errors import Blocked, Invalid
 from weft.domain.reasons import Reason
-from weft.domain.units import GIB
+from weft.domain.texts.units import GIB
 from weft.shaping.memory import OF_MEMORY, missing_bytes
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.domain.figures import counted
 from weft.domain.reasons import Explanation, Reason
+from weft.domain.texts.figures import counted
 from weft.engines.kv.libfabric import EFA, over_efa
 from weft.engines.kv.nvlink import NVLINK, over_nvlink
 

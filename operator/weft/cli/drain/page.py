@@ -8,7 +8,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from weft.domain.figures import counted
+from weft.domain.texts.figures import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,8 +10,8 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from weft.domain.figures import counted
 from weft.domain.reasons import Reason
+from weft.domain.texts.figures import counted
 from weft.engines.kv.host_memory import pod_needs
 from weft.engines.kv.nvlink import over_nvlink
 from weft.placement import Neighbours, Slot, compare, find_slot, natural

@@ -11,8 +11,8 @@ from rich.text import Text
 
 from weft.api.figures import read_milliseconds
 from weft.cli.telling.figures import figure, moment
-from weft.domain.figures import counted
 from weft.domain.reasons import Reason
+from weft.domain.texts.figures import counted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

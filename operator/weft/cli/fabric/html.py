@@ -17,7 +17,7 @@ from zlib import crc32
 
 from weft.cli.fabric.page import FREE, LOST, PROMISED, SPARE, cells, headline, taints_told
 from weft.cli.fabric.tables import holes, is_outlined, legend, share, troubles
-from weft.domain.figures import counted
+from weft.domain.texts.figures import counted
 from weft.placement import natural
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from rich.tree import Tree
 
 from weft.cli.telling.alike import told_once
 from weft.cli.telling.tables import headed_table
-from weft.domain.figures import counted, digits
-from weft.domain.units import GIB
+from weft.domain.texts.figures import counted, digits
+from weft.domain.texts.units import GIB
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from weft.cli.fabric.page import FREE, LOST, PROMISED, SPARE, USED, cells, nothing_offered
 from weft.cli.telling.alike import told_once
-from weft.domain.figures import counted
+from weft.domain.texts.figures import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

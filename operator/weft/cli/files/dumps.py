@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from weft.domain.errors import Invalid
-from weft.domain.units import parse_quantity
+from weft.domain.texts.units import parse_quantity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

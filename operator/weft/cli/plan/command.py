@@ -20,7 +20,7 @@ from weft.cli.plan.study import OtherForm, Study, domains, other_form, over_rdma
 from weft.cli.plan.study_page import Money, breakdown_page
 from weft.cli.plan.terminal_plot import terminal_plot
 from weft.cli.telling.terminal import Format, console, print_data, remark, show, working
-from weft.domain.figures import digits
+from weft.domain.texts.figures import digits
 from weft.domain.workload import Role
 from weft.placement import left_out
 from weft.shaping.ranking import ENOUGH, SIMPLER_WITHIN, part

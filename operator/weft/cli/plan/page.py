@@ -13,9 +13,9 @@ from rich.text import Text
 from weft.cli.plan.study import whole_cost
 from weft.cli.plan.study_page import cost_rows, form_data, other_way, sentences, study_data, with_devices
 from weft.cli.telling.tables import headed_table
-from weft.domain.figures import counted, digits, request_rate, seconds
 from weft.domain.reasons import Reason
 from weft.domain.scaling_spec import ScalingMode
+from weft.domain.texts.figures import counted, digits, request_rate, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

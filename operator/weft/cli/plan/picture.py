@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from weft.domain.figures import digits, request_rate, seconds
+from weft.domain.texts.figures import digits, request_rate, seconds
 from weft.shaping.choice import answer
 from weft.shaping.outlook import Curve, CurvePoint, curves
 

@@ -20,7 +20,7 @@ from weft.cli.files.whole import write_whole
 from weft.cli.plan.dark_svg import also_dark
 from weft.cli.plan.picture import PER_GPU, PER_USER, decades
 from weft.cli.plan.placing_labels import Box, Label, Obstacles, Placed, placed
-from weft.domain.figures import counted
+from weft.domain.texts.figures import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

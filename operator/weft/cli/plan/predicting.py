@@ -12,7 +12,7 @@ from weft.cli.files.plain_text import plain_text
 from weft.cli.files.reading import STANDARD_INPUT, shown
 from weft.cli.files.whole import write_whole
 from weft.domain.errors import WeftError
-from weft.domain.separators import other_separator
+from weft.domain.texts.separators import other_separator
 from weft.perf.expected import expected
 from weft.perf.measured import impossible_number, measurement
 

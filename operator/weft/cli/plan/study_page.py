@@ -12,10 +12,10 @@ from rich.text import Text
 
 from weft.cli.plan.study import whole_cost
 from weft.cli.telling.tables import headed_table
-from weft.domain.figures import counted, digits, request_rate, seconds
 from weft.domain.reasons import Reason
 from weft.domain.scaling_spec import ScalingMode
-from weft.domain.units import duration
+from weft.domain.texts.figures import counted, digits, request_rate, seconds
+from weft.domain.texts.units import duration
 from weft.shaping.ranking import ENOUGH, part
 
 if TYPE_CHECKING:

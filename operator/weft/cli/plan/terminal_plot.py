@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from weft.cli.plan.picture import PER_GPU, PER_USER, decades
-from weft.domain.figures import digits
+from weft.domain.texts.figures import digits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

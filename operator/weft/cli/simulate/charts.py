@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from weft.cli.simulate.series import linear_ticks, log_ticks, moment, only_changes, step_of_time
-from weft.domain.figures import digits
+from weft.domain.texts.figures import digits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -9,7 +9,7 @@ from weft.cli.ends.failure import CommandFailure
 from weft.cli.files.reading import of_kind
 from weft.domain.errors import Invalid
 from weft.domain.quotas import COUNT_OF_PODS, limited_device
-from weft.domain.units import parse_quantity
+from weft.domain.texts.units import parse_quantity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

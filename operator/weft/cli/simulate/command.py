@@ -18,7 +18,7 @@ from weft.cli.simulate.page import as_data, as_page, left_out
 from weft.cli.simulate.report import Report
 from weft.cli.simulate.setting import cases_of
 from weft.cli.telling.terminal import Format, print_data, remark, show, working
-from weft.domain.figures import agreeing, counted
+from weft.domain.texts.figures import agreeing, counted
 from weft.twin.policies import NAMES, default, lacking
 from weft.twin.simulation import WEFT, simulate_together
 

@@ -13,7 +13,7 @@ from weft.cli.simulate.page import data_of, heading, without_nan
 from weft.cli.simulate.report import USUAL, Figures, of_least, percent, time, times_least
 from weft.cli.simulate.series import clock
 from weft.cli.telling.tables import headed_table
-from weft.domain.figures import counted, digits, seconds
+from weft.domain.texts.figures import counted, digits, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -27,7 +27,7 @@ from weft.cli.simulate.page import heading
 from weft.cli.simulate.pictures import FINE_BINS, Panel, kind_of, look_of, panels
 from weft.cli.simulate.report import everything_said
 from weft.cli.simulate.series import clock, edges_of, edges_until, rates
-from weft.domain.figures import seconds
+from weft.domain.texts.figures import seconds
 
 if TYPE_CHECKING:
     from weft.cli.simulate.fleet import FleetReport, Row

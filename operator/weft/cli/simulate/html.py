@@ -19,7 +19,7 @@ from weft.cli.simulate.page import heading
 from weft.cli.simulate.pictures import look_of, panels, reason_marks
 from weft.cli.simulate.report import DRAWN, USUAL, Figures, everything_said, percent, time, times_least
 from weft.cli.simulate.series import clock, edges_of
-from weft.domain.figures import digits
+from weft.domain.texts.figures import digits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -11,7 +11,7 @@ from rich.text import Text
 from weft.cli.simulate.oracle import ORACLE, does_as
 from weft.cli.simulate.report import PERCENTS, Figures, percent, slo_words, time, times_least
 from weft.cli.simulate.series import clock
-from weft.domain.figures import agreeing, counted, digits, request_rate, seconds
+from weft.domain.texts.figures import agreeing, counted, digits, request_rate, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from weft.cli.simulate.series import clock, percentiles
-from weft.domain.figures import digits, seconds
+from weft.domain.texts.figures import digits, seconds
 
 if TYPE_CHECKING:
     from weft.domain.reasons import Reason

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from weft.domain.figures import digits
+from weft.domain.texts.figures import digits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -15,7 +15,7 @@ from weft.cli.simulate.plans import only_what_may_be_used, refuse_what_is_not_si
 from weft.cli.simulate.requests import requests_of, seed_of
 from weft.cli.simulate.resources import chosen_resources, the_one
 from weft.domain.errors import Invalid
-from weft.domain.units import parse_duration_seconds
+from weft.domain.texts.units import parse_duration_seconds
 from weft.domain.workload import Slo
 from weft.twin.cluster.start_up import Fault, FaultKind, StartPhases
 from weft.twin.serving.scrapes import ScrapeOptions

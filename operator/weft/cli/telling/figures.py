@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from weft.domain.figures import digits, seconds
+from weft.domain.texts.figures import digits, seconds
 
 _FIGURE = re.compile(r"([0-9.]+(?:[eE][+-]?[0-9]+)?)([a-zA-Z]*)")
 

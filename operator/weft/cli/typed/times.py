@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from weft.domain.errors import Invalid
-from weft.domain.figures import seconds
-from weft.domain.units import parse_duration_seconds
+from weft.domain.texts.figures import seconds
+from weft.domain.texts.units import parse_duration_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable

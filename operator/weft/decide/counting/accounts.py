@@ -6,9 +6,9 @@ from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from weft.domain.figures import counted
 from weft.domain.quotas import COUNT_OF_PODS, limited_device
 from weft.domain.reasons import Explanation, Reason
+from weft.domain.texts.figures import counted
 from weft.render.facts import device_resource
 
 if TYPE_CHECKING:

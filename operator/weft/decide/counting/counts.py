@@ -10,11 +10,11 @@ from weft.decide.measured.network import network_bound
 from weft.decide.plans.left_shapes import goes_by_what_it_serves
 from weft.decide.plans.planning import Planned, plan_pool
 from weft.decide.replicas.vanished import vanished_under
-from weft.domain.changed import changed
-from weft.domain.made_often import made_often
 from weft.domain.reasons import Explanation
 from weft.domain.status import TRUE
 from weft.domain.stumbling import stumbled
+from weft.domain.values.changed import changed
+from weft.domain.values.made_often import made_often
 from weft.scaling import (
     RatioGuard,
     ScaleAnswer,

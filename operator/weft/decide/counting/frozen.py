@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weft.decide.counting.worth import paid_by
-from weft.domain.changed import changed
-from weft.domain.figures import counted
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.scaling_spec import MOST_REPLICAS, ScalingMode
+from weft.domain.texts.figures import counted
+from weft.domain.values.changed import changed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from weft.domain.changed import changed
-from weft.domain.figures import seconds
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.status import FALSE, TRUE, UNKNOWN, Condition
+from weft.domain.texts.figures import seconds
+from weft.domain.values.changed import changed
 from weft.domain.workload import Role
 from weft.scaling import is_resolved, read_percentile
 

@@ -17,10 +17,10 @@ from weft.decide.measured.network import network_bound
 from weft.decide.plans.facts import Facts, shape_request
 from weft.domain.calibration import CalibrationSubject
 from weft.domain.errors import Blocked, Invalid
-from weft.domain.made_often import made_often
 from weft.domain.shape import Calibration
 from weft.domain.status import TRUE
 from weft.domain.stumbling import stumbled
+from weft.domain.values.made_often import made_often
 from weft.domain.workload import Role
 from weft.engines import adapter_for
 from weft.perf import at_engine, at_engine_after_handover

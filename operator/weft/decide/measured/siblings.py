@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from weft.domain.remembered import LastAnswers
 from weft.domain.stumbling import stumbled
+from weft.domain.values.remembered import LastAnswers
 from weft.domain.workload import Role
 from weft.scaling.cut_off import all_fail, as_handed_over
 from weft.scaling.outliers import watched, worth_a_look

@@ -11,8 +11,8 @@ from weft.decide.places.moving import makes_room_for, owner_of, required_of, wai
 from weft.decide.replicas.promises import held_by
 from weft.decide.replicas.slots import fits_in_place
 from weft.decide.rollouts.rollout import limits_of
-from weft.domain.changed import changed
 from weft.domain.moves import Relocation
+from weft.domain.values.changed import changed
 from weft.engines.kv.nvlink import over_nvlink
 from weft.placement import Departure, Hold, Movable, repack
 

@@ -13,12 +13,12 @@ from weft.decide.course import Swap
 from weft.decide.measured.learning import unwatched
 from weft.decide.places.growth import add_one
 from weft.decide.rollouts.rollout import limits_of
-from weft.domain.changed import changed
-from weft.domain.figures import agreeing
 from weft.domain.pool_memory import Outliers
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.spec import RolloutStrategy
 from weft.domain.status import TRUE, Condition
+from weft.domain.texts.figures import agreeing
+from weft.domain.values.changed import changed
 from weft.domain.workload import Role
 from weft.placement import Departure
 from weft.scaling.outliers import CUT_OFF, came_in_vain, next_to_go, wait_seconds, who_lacks_kv

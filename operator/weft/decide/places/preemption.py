@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from weft.decide.places.growth import place, suppose_placed
 from weft.decide.places.taking import LOOKED_AT, has_nothing, keep, leaving_holds, lower_than, may_take, waits_for
 from weft.decide.places.yielding import could_yield, drain, holds_of_all, with_companions
-from weft.domain.changed import changed
 from weft.domain.reasons import Reason
+from weft.domain.values.changed import changed
 from weft.placement import ALONE, Slot
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from weft.decide.places.preemption import places_with, victims_for
 from weft.decide.places.taking import LOOKED_AT, has_nothing, keep, leaving_holds, lower_than, may_take, waits_for
 from weft.decide.places.yielding import are_in_step, could_yield, drain, holds_of_all
 from weft.decide.replicas.promises import holder_name
-from weft.domain.changed import changed
 from weft.domain.reasons import Explanation, Reason
+from weft.domain.values.changed import changed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -10,7 +10,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from weft.decide.plans.nvlink_domains import forms, within
-from weft.domain.changed import changed
+from weft.domain.values.changed import changed
 from weft.engines.kv.host_memory import pod_needs
 from weft.engines.kv.nvlink import over_nvlink
 from weft.placement import eligible_domains, natural

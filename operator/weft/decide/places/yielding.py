@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weft.decide.replicas.promises import held_by, holder_name
-from weft.domain.changed import changed
 from weft.domain.reasons import Explanation, Reason
+from weft.domain.values.changed import changed
 from weft.placement import Departure
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from weft.decide.plans.support import (
 from weft.decide.plans.wished_shapes import allows, plan_as, planned_as, request_as
 from weft.domain.errors import Blocked, Invalid
 from weft.domain.reasons import Explanation, Reason
-from weft.domain.remembered import LastAnswers
 from weft.domain.stumbling import stumbled
+from weft.domain.values.remembered import LastAnswers
 from weft.domain.workload import Role
 from weft.engines.kv.handover import settings_conflict
 from weft.engines.kv.nvlink import over_nvlink

@@ -9,11 +9,11 @@ from weft.decide.plans.facts import kept_engine, shape_request
 from weft.decide.plans.kept_shapes import left_lately, stays_in_its_shape
 from weft.decide.plans.support import refuse_a_half_alone_over_nvlink, refuse_unsupported, refuse_what_the_engine_cannot
 from weft.domain.calibration import CalibrationSubject
-from weft.domain.changed import changed
 from weft.domain.errors import Blocked, Invalid
-from weft.domain.made_often import made_often
 from weft.domain.reasons import Explanation, Reason
-from weft.domain.remembered import LastAnswers
+from weft.domain.values.changed import changed
+from weft.domain.values.made_often import made_often
+from weft.domain.values.remembered import LastAnswers
 from weft.perf import estimated_start
 from weft.render import revision
 from weft.shaping import (

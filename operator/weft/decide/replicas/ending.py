@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.domain.figures import seconds
 from weft.domain.reasons import Explanation, Reason
+from weft.domain.texts.figures import seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

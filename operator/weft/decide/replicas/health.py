@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from weft.decide.replicas.ending import ALLOW_MORE, explain_end
 from weft.domain.cluster import PodPhase
-from weft.domain.figures import agreeing, seconds
-from weft.domain.made_often import made_often
 from weft.domain.reasons import Explanation, Reason
+from weft.domain.texts.figures import agreeing, seconds
+from weft.domain.values.made_often import made_often
 from weft.schedulers import scheduler_for
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from weft.decide.replicas.health import AssignedReplica
 from weft.domain.cluster import PodPhase
-from weft.domain.made_often import made_often
-from weft.domain.remembered import LastAnswers
+from weft.domain.values.made_often import made_often
+from weft.domain.values.remembered import LastAnswers
 
 if TYPE_CHECKING:
     from weft.domain.cluster import PodRecord

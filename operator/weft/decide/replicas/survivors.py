@@ -19,8 +19,8 @@ from weft.decide.replicas.promises import domain_name, held_by, keep_promise
 from weft.decide.replicas.silence import Judging, given_up
 from weft.decide.replicas.standing import Standing, standing_of
 from weft.domain.crews import crews_of
-from weft.domain.made_often import made_often
 from weft.domain.reasons import Explanation, Reason
+from weft.domain.values.made_often import made_often
 from weft.engines import adapter_for, engine_in
 from weft.render import domain_owner_of, replica_name
 

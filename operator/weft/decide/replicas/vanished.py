@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weft.decide.plans.wished_shapes import allows
-from weft.domain.changed import changed
 from weft.domain.pool_memory import ScaleMemory
 from weft.domain.reasons import Explanation, Reason
+from weft.domain.values.changed import changed
 from weft.placement import leaves_domain
 from weft.scaling import restored
 

@@ -14,10 +14,10 @@ from weft.decide.course import NOTHING_TO_WEIGH, Weighing
 from weft.decide.rollouts.backoff import remaining_seconds
 from weft.decide.rollouts.pairing import rollout_of, rolls_as_a_pair
 from weft.decide.rollouts.rollout import a_part_holds_it, has_to_go, limits_of, serving
-from weft.domain.changed import changed
-from weft.domain.figures import seconds
 from weft.domain.pool_memory import RolloutWait
 from weft.domain.reasons import Explanation, Reason
+from weft.domain.texts.figures import seconds
+from weft.domain.values.changed import changed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -23,10 +23,10 @@ from weft.decide.shapes.at_maximum import (
     wanted_at_its_maximum,
 )
 from weft.decide.shapes.holes import fit, held_by_its_own, just_wanted, place_in_turn, serves
-from weft.domain.changed import changed
-from weft.domain.figures import counted
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.scaling_spec import ScalingMode
+from weft.domain.texts.figures import counted
+from weft.domain.values.changed import changed
 from weft.scaling.sight import GAP_SECONDS
 
 if TYPE_CHECKING:

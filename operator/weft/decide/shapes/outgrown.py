@@ -19,10 +19,10 @@ from weft.decide.rollouts.weighing import PATIENCE_SECONDS
 from weft.decide.shapes.at_maximum import is_too_small_at_its_maximum
 from weft.decide.shapes.elsewhere import Search, just_wants
 from weft.decide.shapes.holes import changes_shape, kept_for_want_of_room
-from weft.domain.figures import seconds
 from weft.domain.reasons import Reason
 from weft.domain.spec import RolloutStrategy
 from weft.domain.stumbling import stumbled
+from weft.domain.texts.figures import seconds
 from weft.placement import ALONE, LASTING, Slot, is_selected
 
 if TYPE_CHECKING:

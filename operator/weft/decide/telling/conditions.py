@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.domain.figures import agreeing
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.relaxations import relaxations_refused
 from weft.domain.status import FALSE, TRUE, UNKNOWN, Condition
+from weft.domain.texts.figures import agreeing
 from weft.engines import adapter_for
 
 if TYPE_CHECKING:

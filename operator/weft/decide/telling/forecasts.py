@@ -10,9 +10,9 @@ from dataclasses import fields, replace
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING
 
-from weft.domain.changed import changed
 from weft.domain.start_up import usual_phases
 from weft.domain.status import PoolStatus
+from weft.domain.values.changed import changed
 from weft.scaling import is_carried_along, is_worth_a_write, kept_now, restored
 
 if TYPE_CHECKING:

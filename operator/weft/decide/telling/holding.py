@@ -11,10 +11,10 @@ from weft.decide.measured.learning import unwatched
 from weft.decide.measured.network import network_bound
 from weft.decide.replicas.vanished import again_seconds, remembered_since
 from weft.decide.telling import conditions
-from weft.domain.changed import changed
 from weft.domain.decision import PoolDecision
-from weft.domain.figures import agreeing, counted
 from weft.domain.reasons import Explanation, Reason
+from weft.domain.texts.figures import agreeing, counted
+from weft.domain.values.changed import changed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -32,9 +32,9 @@ from weft.decide.telling.placement import (
     serves_to_the_end,
     waits_for_its_node,
 )
-from weft.domain.changed import changed
 from weft.domain.decision import PoolDecision
 from weft.domain.reasons import Explanation, Reason
+from weft.domain.values.changed import changed
 from weft.placement import choose_victims
 from weft.scaling import live_figures
 from weft.scaling.outliers import wake_after_seconds

@@ -15,11 +15,11 @@ from weft.decide.rollouts.avoidance import avoided_by, come_last
 from weft.decide.rollouts.backoff import remaining_seconds
 from weft.decide.rollouts.rollout import limits_of
 from weft.domain.decision import CapacityRequest
-from weft.domain.figures import counted
-from weft.domain.made_often import made_often
 from weft.domain.reasons import Explanation, Reason
-from weft.domain.remembered import LastAnswers
 from weft.domain.spec import DomainRule
+from weft.domain.texts.figures import counted
+from weft.domain.values.made_often import made_often
+from weft.domain.values.remembered import LastAnswers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

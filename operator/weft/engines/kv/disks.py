@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from weft.domain.errors import Invalid
 from weft.domain.reasons import Reason
-from weft.domain.units import GIB
+from weft.domain.texts.units import GIB
 from weft.engines.options.given import given
 from weft.engines.terms.launch import DISK_PATH, EnvValue
 

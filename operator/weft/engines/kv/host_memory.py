@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from weft.domain.errors import Invalid
 from weft.domain.reasons import Reason
 from weft.domain.shape import EngineName
-from weft.domain.units import GIB, parse_quantity
+from weft.domain.texts.units import GIB, parse_quantity
 from weft.engines.kv.disks import EPHEMERAL, disk_bytes
 from weft.engines.terms.sizing import SHARED_MEMORY_BYTES_PER_GPU, shared_memory_bytes
 from weft.engines.terms.versions import parse_version

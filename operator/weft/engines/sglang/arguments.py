@@ -9,11 +9,11 @@ import json
 from typing import TYPE_CHECKING
 
 from weft.domain.errors import Invalid
-from weft.domain.figures import counted
 from weft.domain.hardware import Precision
 from weft.domain.reasons import Reason
 from weft.domain.spec import SourceKind
-from weft.domain.units import parse_quantity
+from weft.domain.texts.figures import counted
+from weft.domain.texts.units import parse_quantity
 from weft.domain.workload import Role
 from weft.engines.kv.disks import disk_arguments
 from weft.engines.kv.libfabric import refuse_what_lacks_efa

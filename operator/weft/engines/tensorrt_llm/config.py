@@ -10,7 +10,7 @@ import yaml
 from weft.catalog import load
 from weft.domain.hardware import Precision
 from weft.domain.shape import EngineName
-from weft.domain.units import parse_quantity
+from weft.domain.texts.units import parse_quantity
 from weft.domain.workload import Role
 from weft.engines.model.speculative import speculative_wish
 from weft.engines.options.settings import written

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import ceil
 from typing import TYPE_CHECKING
 
-from weft.domain.units import parse_quantity
+from weft.domain.texts.units import parse_quantity
 from weft.domain.workload import Role
 
 if TYPE_CHECKING:

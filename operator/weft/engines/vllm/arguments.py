@@ -9,7 +9,7 @@ from weft.domain.errors import Invalid
 from weft.domain.hardware import Precision
 from weft.domain.reasons import Reason
 from weft.domain.spec import SourceKind
-from weft.domain.units import GIB, parse_quantity
+from weft.domain.texts.units import GIB, parse_quantity
 from weft.engines.model.precision import precision_flags
 from weft.engines.model.speculative import speculative_wish
 from weft.engines.options.loading import STREAMER

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weft.domain.errors import Invalid
-from weft.domain.figures import counted
 from weft.domain.reasons import Reason
 from weft.domain.spec import Balancing
+from weft.domain.texts.figures import counted
 from weft.engines.options.given import given
 from weft.engines.terms.versions import parse_version
 

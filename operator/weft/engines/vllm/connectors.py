@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.domain.errors import Invalid
 from weft.domain.reasons import Reason
-from weft.domain.units import parse_quantity
+from weft.domain.texts.units import parse_quantity
 from weft.domain.workload import Role
 from weft.engines.kv.handover import wire_of
 from weft.engines.kv.libfabric import BACKEND, over_efa, refuse_what_lacks_efa

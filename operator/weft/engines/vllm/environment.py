@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.domain.units import GIB, parse_quantity
+from weft.domain.texts.units import GIB, parse_quantity
 from weft.engines.kv.libfabric import over_efa
 from weft.engines.pods.environment import POD_IP, between_pods, hub, transports, with_users
 from weft.engines.terms.launch import EnvValue

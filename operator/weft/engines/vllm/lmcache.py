@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.domain.errors import Invalid
 from weft.domain.reasons import Reason
-from weft.domain.units import GIB
+from weft.domain.texts.units import GIB
 from weft.engines.kv.disks import FILLED, disk_bytes, refuse_beside_disks
 from weft.engines.kv.host_memory import offloaded_bytes
 from weft.engines.terms.launch import DISK_PATH, EnvValue

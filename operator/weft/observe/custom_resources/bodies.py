@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from weft.domain.changed import changed
 from weft.domain.snapshot import ResourceKey
 from weft.domain.stumbling import Stumbled
+from weft.domain.values.changed import changed
 from weft.observe.custom_resources.cache import version_of
 from weft.observe.objects.identity import controller_uid
 

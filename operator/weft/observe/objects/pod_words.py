@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from weft.domain.cluster import ContainerFailure
-from weft.domain.times import known_instant
+from weft.domain.texts.times import known_instant
 
 Json = dict[str, Any]
 

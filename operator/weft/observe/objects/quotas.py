@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.domain.errors import Invalid
 from weft.domain.quotas import COUNT_OF_PODS, QuotaRecord, QuotaScope, limited_device
-from weft.domain.units import parse_quantity
+from weft.domain.texts.units import parse_quantity
 from weft.observe.objects.reports import OptionalKind
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.domain import labels
 from weft.domain.cluster import Download, NodeRecord, ObjectRecord, PodPhase, PodRecord, Taint
-from weft.domain.times import known_instant
+from weft.domain.texts.times import known_instant
 from weft.fabric.faults import FAULT_CONDITIONS
 from weft.observe.objects.amounts import accelerator_like, amounts, pod_requests
 from weft.observe.objects.identity import controller_uid, identify

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.domain.errors import Invalid
 from weft.domain.reports import ComputeDomainReport, DeviceReport, DomainMember, TopologyReport
-from weft.domain.units import parse_quantity
+from weft.domain.texts.units import parse_quantity
 from weft.fabric.reported import CHANNELS
 from weft.observe.objects.identity import controller_uid
 

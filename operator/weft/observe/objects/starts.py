@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from weft.domain.start_up import LONGEST_PHASE_SECONDS, MeasuredStart
-from weft.domain.times import known_instant
+from weft.domain.texts.times import known_instant
 from weft.render import ENGINE_CONTAINER
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ import math
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
-from weft.domain.figures import seconds
 from weft.domain.snapshot import Caveat
+from weft.domain.texts.figures import seconds
 from weft.observe.samples.arithmetic import PERCENTILES, ends
 from weft.observe.samples.window import CHANGING, FINISHED, GARBLED, INPUTS, INSIDE, OLD, OUTPUTS, STRANGER, STUCK
 

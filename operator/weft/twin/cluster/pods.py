@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from weft.catalog import load
-from weft.domain.changed import changed
+from weft.domain.values.changed import changed
 from weft.observe.objects.records import read_pod
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from weft.domain.changed import changed
 from weft.domain.quotas import COUNT_OF_PODS, limited_device
+from weft.domain.values.changed import changed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

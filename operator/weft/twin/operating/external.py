@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from weft.decide.plans.wished_shapes import pinned_to
-from weft.domain.changed import changed
 from weft.domain.scaling_spec import ScalingMode
+from weft.domain.values.changed import changed
 from weft.twin.policies.policy import PoolView
 
 if TYPE_CHECKING:

@@ -14,12 +14,12 @@ from weft.api import parse_pool
 from weft.converge import Heard, converge_pool, converge_split
 from weft.decide import decide, in_safe_order
 from weft.domain.action import ApplyObject, DeleteObject, LabelPod
-from weft.domain.changed import changed
 from weft.domain.decision import PoolDecision
 from weft.domain.moves import MoveBudget
 from weft.domain.relaxations import permitting_all
 from weft.domain.snapshot import Snapshot
 from weft.domain.status import PoolProgress, SplitStatus
+from weft.domain.values.changed import changed
 from weft.domain.workload import Role
 from weft.fabric import build_fabric
 from weft.twin.cluster.objects import SimulatedObjects

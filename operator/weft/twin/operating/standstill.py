@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from weft.domain.changed import changed
+from weft.domain.values.changed import changed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

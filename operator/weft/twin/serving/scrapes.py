@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from weft.domain.remembered import LastAnswers
+from weft.domain.values.remembered import LastAnswers
 from weft.observe.samples.history import STALE_SECONDS
 from weft.observe.signals.arriving import ARRIVAL_SECONDS, Arrived
 from weft.observe.signals.observation import common_seconds

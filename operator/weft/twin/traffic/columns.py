@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from weft.domain.figures import counted
+from weft.domain.texts.figures import counted
 from weft.twin.traffic.clock import MILLISECONDS, SECONDS, Clock, FromZero, parted
 from weft.twin.traffic.trace import TraceError
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from weft.domain.errors import Invalid
-from weft.domain.units import parse_duration_seconds
+from weft.domain.texts.units import parse_duration_seconds
 from weft.twin.traffic.open_loop import LogNormalLengths, Profile, all_arrivals
 from weft.twin.traffic.trace import LONGEST_SECONDS, MOST_REQUESTS, Trace, TraceError
 

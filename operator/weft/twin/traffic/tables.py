@@ -9,7 +9,7 @@ import csv
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from weft.domain.separators import separator_of
+from weft.domain.texts.separators import separator_of
 from weft.twin.traffic.columns import Columns, columns_of, is_header
 from weft.twin.traffic.rows import TraceSource, whole
 from weft.twin.traffic.trace import TraceError

@@ -7,7 +7,7 @@ from dataclasses import fields
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from weft.domain.made_often import copier
+from weft.domain.values.made_often import copier
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
