@@ -29,7 +29,7 @@ from weft.domain.workload import Role, Workload
 from weft.perf import at_engine
 from weft.perf.lengths import lengths
 from weft.perf.service import service
-from weft.scaling import calibration
+from weft.scaling.calibrating import calibration
 from weft.twin.engine.modelled import step_table
 from weft.twin.engine.request import SimulatedRequest
 from weft.twin.engine.speed import EngineSpeed
@@ -39,7 +39,7 @@ from weft.twin.serving.served import Attempt, ServedEngine
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from weft.scaling.calibration import CalibrationInput
+    from weft.scaling.calibrating.calibration import CalibrationInput
 
 MODEL, TENSOR_PARALLEL = "Llama-3.3-70B-Instruct", 4
 PROMPTS = Workload(1.0, 3000, 1, 7000, 1)  # tokens: means, then 95th percentiles

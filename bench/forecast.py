@@ -22,8 +22,8 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.fluid import START, STEP_SECONDS, WINDOW_STEPS, Fluid, oracle_seconds
-from weft.scaling.forecast import BIN_SECONDS, forecast
-from weft.scaling.forecast_learning import HELD_BINS, watched
+from weft.scaling.forecasting.forecast import BIN_SECONDS, forecast
+from weft.scaling.forecasting.learning import HELD_BINS, watched
 from weft.twin.traffic.files import read_trace
 from weft.twin.traffic.made_up import SHAPES, made_up
 

@@ -21,9 +21,9 @@ from weft.decide import decide
 from weft.decide.telling.forecasts import MOST_IN_A_PASS
 from weft.domain.forecast import KeptForecast, Past
 from weft.domain.scaling_spec import ScalingSpec
-from weft.scaling.forecast import BIN_SECONDS, forecast
-from weft.scaling.keeping import LEAST_KEPT_SECONDS, restored
-from weft.scaling.seasons import QUARTERS_A_DAY
+from weft.scaling.forecasting.forecast import BIN_SECONDS, forecast
+from weft.scaling.forecasting.keeping import LEAST_KEPT_SECONDS, restored
+from weft.scaling.forecasting.seasons import QUARTERS_A_DAY
 
 if TYPE_CHECKING:
     from weft.domain.forecast import ForecastState

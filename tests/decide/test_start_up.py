@@ -13,7 +13,7 @@ from tests.fabric.cluster import board
 from tests.scaling.cases import seen
 from weft.domain.spec import ModelSource, PoolSpec, SourceKind
 from weft.domain.status import PoolStatus
-from weft.scaling.forecast import horizon_of
+from weft.scaling.forecasting.forecast import horizon_of
 
 if TYPE_CHECKING:
     from weft.domain.start_up import StartUp

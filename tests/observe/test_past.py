@@ -19,7 +19,7 @@ from weft.engines import finished_by_engine, series_for
 from weft.observe.sources.past import LONGEST_SECONDS, RETRY_SECONDS, PastTraffic
 from weft.observe.sources.prometheus import PrometheusSource, rate_of_all
 from weft.scaling import kept_now
-from weft.scaling.past import STEP_SECONDS
+from weft.scaling.forecasting.past import STEP_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,8 +13,8 @@ from weft.domain.shape import Calibration, EngineName, EngineRelease, Shape
 from weft.domain.snapshot import PodObservation, PoolObservation
 from weft.domain.workload import Role, Workload
 from weft.perf import ReplicaModel, at_rate
-from weft.scaling.calibration import CalibrationInput, Means, is_due, learnt, watched
-from weft.scaling.taking_over import in_force
+from weft.scaling.calibrating.calibration import CalibrationInput, Means, is_due, learnt, watched
+from weft.scaling.calibrating.taking_over import in_force
 
 if TYPE_CHECKING:
     from weft.domain.pool_memory import CalibrationMemory

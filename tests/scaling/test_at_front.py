@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.scaling.cases import Pool, seen
-from weft.scaling.forecast import expected
+from weft.scaling.forecasting.forecast import expected
 
 if TYPE_CHECKING:
     from weft.domain.snapshot import PoolObservation

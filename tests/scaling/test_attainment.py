@@ -18,7 +18,7 @@ from weft.observe.samples.history import History
 from weft.observe.samples.scrape_target import EngineTarget
 from weft.observe.signals.observation import observe_pool
 from weft.scaling import live_figures
-from weft.scaling.attainment import attainment, share_within
+from weft.scaling.traffic.attainment import attainment, share_within
 
 BUCKETS = ((0.1, 50.0), (0.5, 90.0), (1.0, 95.0), (math.inf, 100.0))
 

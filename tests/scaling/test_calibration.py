@@ -30,7 +30,7 @@ from weft.domain.calibration import Calibrated
 from weft.domain.pool_memory import CalibrationMemory, LoadSample
 from weft.domain.shape import Calibration
 from weft.domain.workload import Role
-from weft.scaling.calibration import CLAIMS, Means, is_due, is_quiet, learnt, load_of, of, settled, watched
+from weft.scaling.calibrating.calibration import CLAIMS, Means, is_due, is_quiet, learnt, load_of, of, settled, watched
 
 
 class TestTrajectories:

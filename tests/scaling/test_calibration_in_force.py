@@ -12,7 +12,7 @@ from tests.shaping.cases import LLAMA_70B
 from weft.domain.calibration import Calibrated, CalibrationSubject, factors_for, measured_on
 from weft.domain.pool_memory import CalibrationMemory
 from weft.domain.shape import Calibration
-from weft.scaling.taking_over import in_force, what_is_phased
+from weft.scaling.calibrating.taking_over import in_force, what_is_phased
 
 
 class TestInForce:

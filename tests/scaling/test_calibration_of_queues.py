@@ -13,8 +13,8 @@ from tests.scaling.test_tails import EXPECTED, FINE, TARGETS, counted
 from weft.domain.pool_memory import CalibrationMemory
 from weft.domain.shape import Calibration, Percentiles
 from weft.domain.workload import Role, Slo
-from weft.scaling.calibration import Means, learnt
-from weft.scaling.tails import ExpectedLatencies, followed
+from weft.scaling.calibrating.calibration import Means, learnt
+from weft.scaling.calibrating.tails import ExpectedLatencies, followed
 
 COMPUTING, LONE_WAIT, POOLED_WAIT = 0.2, 0.2, 0.02  # seconds of a prompt that takes as long as predicted
 

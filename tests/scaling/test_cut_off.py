@@ -15,8 +15,8 @@ from tests.yardstick import assert_no_steeper
 from weft.domain.reasons import Reason
 from weft.domain.snapshot import PodObservation
 from weft.domain.workload import Role
-from weft.scaling.cut_off import failing, fetches_well
-from weft.scaling.outliers import LONGEST_GAP_SECONDS, wake_after_seconds, watched, worth_a_look
+from weft.scaling.underperforming.cut_off import failing, fetches_well
+from weft.scaling.underperforming.outliers import LONGEST_GAP_SECONDS, wake_after_seconds, watched, worth_a_look
 
 if TYPE_CHECKING:
     from weft.domain.pool_memory import Outliers

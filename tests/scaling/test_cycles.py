@@ -19,13 +19,13 @@ from tests.scaling.test_forecast import HOUR, MONDAY, followed
 from weft.api.status_fields import LONGEST_FORECAST
 from weft.domain.forecast import Pending
 from weft.domain.start_up import MeasuredStart
-from weft.scaling.course import COURSE_BINS, LONGEST_BINS, SHORTEST_BINS, with_bin
-from weft.scaling.cycles import in_cycle, period_of
-from weft.scaling.forecast import BIN_SECONDS, Forecast, forecast
-from weft.scaling.forecast_learning import HELD_BINS, watched
-from weft.scaling.keeping import is_worth_a_write, kept_now
-from weft.scaling.packing import packed, unpacked
-from weft.scaling.risk import margin_now, with_cost, without_costs
+from weft.scaling.forecasting.course import COURSE_BINS, LONGEST_BINS, SHORTEST_BINS, with_bin
+from weft.scaling.forecasting.cycles import in_cycle, period_of
+from weft.scaling.forecasting.forecast import BIN_SECONDS, Forecast, forecast
+from weft.scaling.forecasting.keeping import is_worth_a_write, kept_now
+from weft.scaling.forecasting.learning import HELD_BINS, watched
+from weft.scaling.forecasting.packing import packed, unpacked
+from weft.scaling.forecasting.risk import margin_now, with_cost, without_costs
 
 if TYPE_CHECKING:
     from collections.abc import Callable

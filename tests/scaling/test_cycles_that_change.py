@@ -12,9 +12,9 @@ import pytest
 
 from tests.scaling.test_cycles import AHEAD, BehindAFront, bought, came, foretold, learnt, moments, pulses, waves
 from tests.scaling.test_forecast import HOUR, followed
-from weft.scaling.course import with_bin
-from weft.scaling.cycles import in_cycle
-from weft.scaling.forecast_learning import watched
+from weft.scaling.forecasting.course import with_bin
+from weft.scaling.forecasting.cycles import in_cycle
+from weft.scaling.forecasting.learning import watched
 
 if TYPE_CHECKING:
     from tests.scaling.test_cycles import Rates

@@ -11,7 +11,7 @@ from tests.scaling.test_at_front import at_front
 from weft.domain.pool_memory import LoadSample, ScaleMemory
 from weft.domain.reasons import Reason
 from weft.domain.snapshot import PodObservation, PoolObservation
-from weft.scaling.forecast_learning import MOST_RATE
+from weft.scaling.forecasting.learning import MOST_RATE
 from weft.scaling.sight import look
 
 WINDOW = 300.0  # the delay of scaling down in `Pool`

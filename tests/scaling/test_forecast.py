@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft.domain.coded import coded, decoded
-from weft.scaling.forecast import (
+from weft.scaling.forecasting.forecast import (
     ASSUMED_STARTUP_SECONDS,
     BIN_SECONDS,
     MOST_STARTUP_SECONDS,
@@ -22,8 +22,8 @@ from weft.scaling.forecast import (
     horizon_of,
     is_old,
 )
-from weft.scaling.forecast_learning import HELD_BINS, watched
-from weft.scaling.scatter import ASSUMED, BOUNDS, quantile, with_error
+from weft.scaling.forecasting.learning import HELD_BINS, watched
+from weft.scaling.forecasting.scatter import ASSUMED, BOUNDS, quantile, with_error
 
 if TYPE_CHECKING:
     from weft.domain.forecast import ForecastState

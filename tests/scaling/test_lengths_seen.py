@@ -17,7 +17,7 @@ from tests.scaling.cases import seen
 from weft.domain.workload import Workload
 from weft.perf.lengths import lengths
 from weft.scaling import live_workload, remembered
-from weft.scaling.lengths_seen import MOST_SECONDS, Mean, apart, over_enough
+from weft.scaling.traffic.lengths_seen import MOST_SECONDS, Mean, apart, over_enough
 
 if TYPE_CHECKING:
     from weft.domain.pool_memory import LengthSample

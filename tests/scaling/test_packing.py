@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from tests.scaling.test_forecast import DAY, MONDAY, at_most, busy_from_nine, followed, rates
 from weft.api.status_fields import LONGEST_FORECAST
 from weft.domain.forecast import KeptForecast, Pending, QuarterHour
-from weft.scaling.forecast_learning import HELD_BINS, watched
-from weft.scaling.keeping import NEWS, is_worth_a_write, kept_now, restored
-from weft.scaling.packing import packed, unpacked
-from weft.scaling.scatter import ASSUMED
+from weft.scaling.forecasting.keeping import NEWS, is_worth_a_write, kept_now, restored
+from weft.scaling.forecasting.learning import HELD_BINS, watched
+from weft.scaling.forecasting.packing import packed, unpacked
+from weft.scaling.forecasting.scatter import ASSUMED
 
 if TYPE_CHECKING:
     from weft.domain.forecast import ForecastState

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.scaling.test_forecast import DAY, HOUR, MONDAY, at_most, busy_from_nine, followed, rates
-from weft.scaling.forecast import forecast
-from weft.scaling.past import STEP_SECONDS, learnt_from, with_past
+from weft.scaling.forecasting.forecast import forecast
+from weft.scaling.forecasting.past import STEP_SECONDS, learnt_from, with_past
 
 
 def steps(days: int) -> list[tuple[float, float]]:

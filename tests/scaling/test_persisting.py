@@ -15,9 +15,9 @@ from tests.scaling.test_forecast import DAY, HOUR, MONDAY, followed, poisson
 from weft.domain.reasons import Reason
 from weft.domain.start_up import StartUp
 from weft.scaling import scale_pool
-from weft.scaling.forecast import horizon_of, persists
-from weft.scaling.forecast_learning import watched
-from weft.scaling.seasons import QUARTERS_A_DAY, change
+from weft.scaling.forecasting.forecast import horizon_of, persists
+from weft.scaling.forecasting.learning import watched
+from weft.scaling.forecasting.seasons import QUARTERS_A_DAY, change
 
 if TYPE_CHECKING:
     from weft.domain.forecast import ForecastState

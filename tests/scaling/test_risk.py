@@ -16,9 +16,9 @@ from tests.counting import counted
 from tests.scaling.cases import AUTO, Pool, seen
 from weft.domain.forecast import ForecastState
 from weft.scaling.demand import Demand
-from weft.scaling.forecast import BIN_SECONDS, Forecast, forecast, width
-from weft.scaling.risk import MOST_OF_MEAN, MOST_RISK, Margin, margin_now, with_cost
-from weft.scaling.scatter import ASSUMED, with_error
+from weft.scaling.forecasting.forecast import BIN_SECONDS, Forecast, forecast, width
+from weft.scaling.forecasting.risk import MOST_OF_MEAN, MOST_RISK, Margin, margin_now, with_cost
+from weft.scaling.forecasting.scatter import ASSUMED, with_error
 
 AHEAD = Forecast(3.0, 1.0, ASSUMED, 120.0)
 MINUTES = 6  # looks, ten seconds apart

@@ -14,8 +14,8 @@ from weft.domain.pool_memory import Outlier, Outliers
 from weft.domain.reasons import Reason
 from weft.domain.snapshot import PodObservation, PoolObservation
 from weft.domain.workload import Role
-from weft.scaling.outliers import watched
-from weft.scaling.slowness import is_whole, stands_out, times_slower, without_outliers
+from weft.scaling.underperforming.outliers import watched
+from weft.scaling.underperforming.slowness import is_whole, stands_out, times_slower, without_outliers
 
 FAST = PodObservation(
     "chat-0", 2.0, requests_per_second=2.0, input_tokens=1000.0, output_tokens=200.0, ttft_mean=0.2, tpot_mean=0.02

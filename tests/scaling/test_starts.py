@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from tests.scaling.test_packing import LEARNT, NEW
 from weft.domain.start_up import KEPT_STARTS, PHASES, MeasuredStart, usual_phases
-from weft.scaling.forecast import MOST_STARTUP_SECONDS, horizon_of
-from weft.scaling.packing import packed, unpacked
-from weft.scaling.starts import with_starts
+from weft.scaling.forecasting.forecast import MOST_STARTUP_SECONDS, horizon_of
+from weft.scaling.forecasting.packing import packed, unpacked
+from weft.scaling.forecasting.starts import with_starts
 
 if TYPE_CHECKING:
     from weft.domain.forecast import ForecastState

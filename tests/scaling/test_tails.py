@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.scaling.learning import quiet
 from weft.domain.shape import Calibration, Percentiles
 from weft.domain.workload import Role, Slo
-from weft.scaling.tails import LEAST, MOST, ExpectedLatencies, followed, latency_at, tail_of
+from weft.scaling.calibrating.tails import LEAST, MOST, ExpectedLatencies, followed, latency_at, tail_of
 
 if TYPE_CHECKING:
     from weft.domain.snapshot import Buckets

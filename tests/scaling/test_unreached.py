@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from weft.domain.reasons import Reason
 from weft.domain.snapshot import PodObservation
 from weft.domain.workload import Role
-from weft.scaling.cut_off import all_fail, as_handed_over, unreached
-from weft.scaling.outliers import watched, worth_a_look
+from weft.scaling.underperforming.cut_off import all_fail, as_handed_over, unreached
+from weft.scaling.underperforming.outliers import watched, worth_a_look
 
 NOW = 1_000_000.0
 Counted = tuple[float | None, float | None]

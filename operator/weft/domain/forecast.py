@@ -62,8 +62,8 @@ class ForecastState:
     requests, and the sum over these of the cost of a margin at their time: the width of forecasts times the work of a
     request.
 
-    `course` are the bins of the last hours, a character for each (`scaling/cycles.py`), and `period` is after how many
-    bins they were last found to repeat themselves, 0 where they do not.
+    `course` are the bins of the last hours, a character for each (`scaling/forecasting/cycles.py`), and `period` is
+    after how many bins they were last found to repeat themselves, 0 where they do not.
     """
 
     seen: float
@@ -96,7 +96,7 @@ class ForecastState:
 
 @dataclass(frozen=True, slots=True)
 class KeptForecast:
-    """The learnt state at `updated` (epoch seconds), as text that `scaling/packing.py` writes and reads."""
+    """The learnt state at `updated` (epoch seconds), as text that `scaling/forecasting/packing.py` writes and reads."""
 
     learnt: str
     updated: float

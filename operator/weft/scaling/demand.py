@@ -15,21 +15,21 @@ from weft.domain.scaling_spec import carrying
 from weft.domain.texts.figures import digits, request_rate, seconds
 from weft.domain.values.changed import changed
 from weft.domain.values.made_often import made_often
-from weft.scaling.forecast import expected, forecast, is_old, persists
+from weft.scaling.forecasting.forecast import expected, forecast, is_old, persists
+from weft.scaling.forecasting.risk import margin_now
 from weft.scaling.looks import LOAD_WINDOW_SECONDS, NEARLY_ALL, SURELY, with_chance
 from weft.scaling.reading import is_backlog
-from weft.scaling.risk import margin_now
 from weft.scaling.sight import counted_rate, offered_rate
-from weft.scaling.slowness import without_outliers
 from weft.scaling.staying import over_the_stay
+from weft.scaling.underperforming.slowness import without_outliers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from weft.domain.scaling_spec import ScalingSpec
-    from weft.scaling.forecast import Forecast
+    from weft.scaling.forecasting.forecast import Forecast
+    from weft.scaling.forecasting.risk import Margin
     from weft.scaling.reading import LoadReading
-    from weft.scaling.risk import Margin
     from weft.scaling.sight import ScaleRequest, Sight
 
 # A backlog has to be worked off within this time, on top of serving new arrivals. Shorter would buy replicas for the
@@ -244,7 +244,7 @@ def _surprising(sight: Sight, reading: LoadReading) -> float:
 def _true_capacity(sight: Sight) -> float:
     """Capacity of one replica: the prediction, or less if unchanged replicas, saturated for a minute, answer less.
 
-    The prediction is calibrated already (`scaling/calibration.py`), slowly and from quiet pools alone: a backlog stops
+    The prediction is calibrated already (`scaling/calibrating`), slowly and from quiet pools alone: a backlog stops
     all learning. What is left to correct here is what calibration cannot see, and at once: a pool that is worse than
     predicted by so much that it never got quiet, or got worse faster than factors follow. The two never meet: this
     lasts as long as the backlog, is not remembered, only ever lowers a capacity, and teaches calibration nothing.

@@ -15,8 +15,11 @@ from typing import TYPE_CHECKING
 from weft.domain.pool_memory import LoadSample, ScaleMemory
 from weft.domain.values.changed import changed
 from weft.domain.values.made_often import made_often
-from weft.scaling.forecast_learning import MOST_RATE, watched
-from weft.scaling.keeping import restored
+from weft.scaling.forecasting.keeping import restored
+from weft.scaling.forecasting.learning import MOST_RATE, watched
+from weft.scaling.forecasting.past import with_past
+from weft.scaling.forecasting.risk import with_cost
+from weft.scaling.forecasting.starts import with_starts
 from weft.scaling.looks import (
     LOAD_WINDOW_SECONDS,
     SHORTEST_GROWTH_SECONDS,
@@ -26,10 +29,7 @@ from weft.scaling.looks import (
     remembered,
     surely_came,
 )
-from weft.scaling.past import with_past
 from weft.scaling.reading import LoadReading, counted_at_front, front_tells, is_backlog, read
-from weft.scaling.risk import with_cost
-from weft.scaling.starts import with_starts
 from weft.scaling.staying import COUNTED_AGO_SECONDS, lasting, stay_seconds
 
 if TYPE_CHECKING:

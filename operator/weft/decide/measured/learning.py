@@ -25,9 +25,9 @@ from weft.domain.workload import Role
 from weft.engines import adapter_for
 from weft.perf import at_engine, at_engine_after_handover
 from weft.render import revision
-from weft.scaling import calibration as calibrating
-from weft.scaling.tails import ExpectedLatencies, followed
-from weft.scaling.taking_over import in_force, what_is_phased
+from weft.scaling.calibrating import calibration as calibrating
+from weft.scaling.calibrating.tails import ExpectedLatencies, followed
+from weft.scaling.calibrating.taking_over import in_force, what_is_phased
 from weft.shaping import running_replica
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from weft.domain.stumbling import stumbled
 from weft.domain.values.remembered import LastAnswers
 from weft.domain.workload import Role
-from weft.scaling.cut_off import all_fail, as_handed_over
-from weft.scaling.outliers import watched, worth_a_look
-from weft.scaling.slowness import is_whole
+from weft.scaling.underperforming.cut_off import all_fail, as_handed_over
+from weft.scaling.underperforming.outliers import watched, worth_a_look
+from weft.scaling.underperforming.slowness import is_whole
 
 if TYPE_CHECKING:
     from weft.decide.replicas.survivors import Roll

@@ -21,7 +21,7 @@ from weft.domain.texts.figures import agreeing
 from weft.domain.values.changed import changed
 from weft.domain.workload import Role
 from weft.placement import Departure
-from weft.scaling.outliers import CUT_OFF, came_in_vain, next_to_go, wait_seconds, who_lacks_kv
+from weft.scaling.underperforming.outliers import CUT_OFF, came_in_vain, next_to_go, wait_seconds, who_lacks_kv
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

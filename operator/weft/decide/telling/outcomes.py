@@ -37,7 +37,7 @@ from weft.domain.reasons import Explanation, Reason
 from weft.domain.values.changed import changed
 from weft.placement import choose_victims
 from weft.scaling import live_figures
-from weft.scaling.outliers import wake_after_seconds
+from weft.scaling.underperforming.outliers import wake_after_seconds
 
 if TYPE_CHECKING:
     from weft.decide.course import Course

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from weft.domain.errors import Bug
 from weft.engines import finished_by_engine
 from weft.observe.sources.prometheus import PrometheusAway
-from weft.scaling.keeping import knows_a_day
-from weft.scaling.past import STEP_SECONDS, knows_as_much, learnt_from
-from weft.scaling.seasons import QUARTER_SECONDS
+from weft.scaling.forecasting.keeping import knows_a_day
+from weft.scaling.forecasting.past import STEP_SECONDS, knows_as_much, learnt_from
+from weft.scaling.forecasting.seasons import QUARTER_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from weft.domain.forecast import ForecastState, Pending
 from weft.domain.values.changed import changed
-from weft.scaling.course import PERIODS_NEEDED, SHORTEST_BINS, highest_of, with_bin
-from weft.scaling.forecast import (
+from weft.scaling.forecasting.course import PERIODS_NEEDED, SHORTEST_BINS, highest_of, with_bin
+from weft.scaling.forecasting.forecast import (
     BIN_SECONDS,
     CHANCE,
     DAMPING,
@@ -29,13 +29,13 @@ from weft.scaling.forecast import (
     usual_surprise,
     width,
 )
+from weft.scaling.forecasting.scatter import ASSUMED, faded, with_error
+from weft.scaling.forecasting.seasons import change, counted
 from weft.scaling.reading import is_sane
-from weft.scaling.scatter import ASSUMED, faded, with_error
-from weft.scaling.seasons import change, counted
 
 if TYPE_CHECKING:
     from weft.domain.forecast import QuarterHour
-    from weft.scaling.seasons import Days
+    from weft.scaling.forecasting.seasons import Days
 
 # Replicas that a forecast asked for are kept for this long: the usual delay before a pool shrinks.
 HELD_BINS = 10
@@ -145,7 +145,7 @@ def _period(course: str) -> float:
     """Bins from one cycle to the next; NumPy is loaded for a course that may hold enough of them alone."""
     if len(course) <= SHORTEST_BINS * PERIODS_NEEDED:
         return 0.0
-    from weft.scaling.cycles import period_of  # noqa: PLC0415 - see above
+    from weft.scaling.forecasting.cycles import period_of  # noqa: PLC0415 - see above
 
     return period_of(course)
 

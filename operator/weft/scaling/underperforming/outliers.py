@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from weft.domain.pool_memory import Outlier, Outliers
 from weft.domain.reasons import Reason
 from weft.domain.workload import Role
-from weft.scaling.cut_off import (
+from weft.scaling.underperforming.cut_off import (
     LEAST_FAILED,
     LEAST_UNFETCHED,
     failed_share,
@@ -20,7 +20,7 @@ from weft.scaling.cut_off import (
     may_be_unreached,
     unreached,
 )
-from weft.scaling.slowness import recovered, stands_out, times_slower
+from weft.scaling.underperforming.slowness import recovered, stands_out, times_slower
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence

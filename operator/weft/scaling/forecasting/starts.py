@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from weft.domain.start_up import KEPT_STARTS, usual_phases
 from weft.domain.values.changed import changed
-from weft.scaling.forecast import MOST_STARTUP_SECONDS
+from weft.scaling.forecasting.forecast import MOST_STARTUP_SECONDS
 
 if TYPE_CHECKING:
     from weft.domain.forecast import ForecastState

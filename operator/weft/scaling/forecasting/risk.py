@@ -24,8 +24,8 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 from weft.domain.values.changed import changed
-from weft.scaling.forecast import Forecast, width
-from weft.scaling.forecast_learning import LEFT_OF_ERRORS
+from weft.scaling.forecasting.forecast import Forecast, width
+from weft.scaling.forecasting.learning import LEFT_OF_ERRORS
 
 if TYPE_CHECKING:
     from weft.domain.forecast import ForecastState

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from weft.domain.status import Observed
 from weft.domain.values.changed import changed
 from weft.perf.lengths import lengths
-from weft.scaling.attainment import attainment
-from weft.scaling.lengths_seen import (
+from weft.scaling.reading import is_sane, what_is_missing
+from weft.scaling.traffic.attainment import attainment
+from weft.scaling.traffic.lengths_seen import (
     MOST_OVER_MEAN,
     WINDOW_SECONDS,
     apart,
@@ -20,7 +21,6 @@ from weft.scaling.lengths_seen import (
     rare_ones,
     remembered,
 )
-from weft.scaling.reading import is_sane, what_is_missing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from weft.domain.pool_memory import LengthSample
     from weft.domain.snapshot import PoolObservation
     from weft.domain.workload import Slo, Workload
-    from weft.scaling.lengths_seen import LongSample
+    from weft.scaling.traffic.lengths_seen import LongSample
 
 # A mean in use stays until the measured one differs by more than chance explains, and by at least the lesser of these
 # factors; beyond the greater one it is replaced however few the requests were.

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from weft.scaling.course import LEAST_LOG, PERIODS_FORETOLD, PERIODS_NEEDED, SHORTEST_BINS, STEP, UNSEEN
+from weft.scaling.forecasting.course import LEAST_LOG, PERIODS_FORETOLD, PERIODS_NEEDED, SHORTEST_BINS, STEP, UNSEEN
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

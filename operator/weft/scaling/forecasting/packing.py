@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 from weft.domain.forecast import ForecastState, Pending, QuarterHour
 from weft.domain.start_up import KEPT_STARTS, LONGEST_PHASE_SECONDS, PHASES, MeasuredStart
 from weft.domain.values.changed import changed
-from weft.scaling.course import LONGEST_BINS, MOST_KEPT_BYTES, SHORTEST_BINS, continued, kept_part
-from weft.scaling.forecast import BIN_SECONDS, MOST_STARTUP_SECONDS
-from weft.scaling.forecast_learning import HELD_BINS
-from weft.scaling.scatter import ASSUMED
-from weft.scaling.seasons import NOTHING_SEEN, QUARTER_SECONDS, QUARTERS_A_DAY
+from weft.scaling.forecasting.course import LONGEST_BINS, MOST_KEPT_BYTES, SHORTEST_BINS, continued, kept_part
+from weft.scaling.forecasting.forecast import BIN_SECONDS, MOST_STARTUP_SECONDS
+from weft.scaling.forecasting.learning import HELD_BINS
+from weft.scaling.forecasting.scatter import ASSUMED
+from weft.scaling.forecasting.seasons import NOTHING_SEEN, QUARTER_SECONDS, QUARTERS_A_DAY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

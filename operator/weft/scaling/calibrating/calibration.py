@@ -24,7 +24,7 @@ from weft.domain.values.changed import changed
 from weft.domain.values.made_often import made_often
 from weft.domain.workload import Role
 from weft.scaling.reading import is_sane, what_is_missing
-from weft.scaling.slowness import of_pods
+from weft.scaling.underperforming.slowness import of_pods
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

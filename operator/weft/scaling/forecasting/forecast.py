@@ -27,12 +27,12 @@ from typing import TYPE_CHECKING
 
 from weft.domain.values.changed import changed
 from weft.domain.values.made_often import made_often
-from weft.scaling.scatter import ASSUMED, ASSUMED_SPREAD, quantile, quantile_of_requests
-from weft.scaling.seasons import change
+from weft.scaling.forecasting.scatter import ASSUMED, ASSUMED_SPREAD, quantile, quantile_of_requests
+from weft.scaling.forecasting.seasons import change
 
 if TYPE_CHECKING:
     from weft.domain.forecast import ForecastState
-    from weft.scaling.cycles import InCycle
+    from weft.scaling.forecasting.cycles import InCycle
 
 BIN_SECONDS = 30.0
 # Looks further apart than this tell nothing about the time between them.
@@ -141,7 +141,7 @@ def in_cycle_of(state: ForecastState, ahead: int) -> InCycle | None:
     """What the cycle of a pool foretells; a command that plans does without NumPy, which takes a third of its start."""
     if not state.period:
         return None
-    from weft.scaling.cycles import in_cycle  # noqa: PLC0415 - see above
+    from weft.scaling.forecasting.cycles import in_cycle  # noqa: PLC0415 - see above
 
     return in_cycle(state.course, state.period, ahead)
 

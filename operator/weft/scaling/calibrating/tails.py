@@ -6,7 +6,7 @@ target's percentile the measured share is exact, so that coarse buckets do no ha
 expected for this share is one measurement. Nothing is concluded from quantiles inside a bucket.
 
 Requests at several replicas may wait less than expected of one. A tail that such a shorter wait may explain stays as it
-is, as a factor does (`weft.scaling.calibration`); else a short wait would pass for a sure prediction.
+is, as a factor does (`weft.scaling.calibrating.calibration`); else a short wait would pass for a sure prediction.
 
 A measurement counts the less, the farther the expected percentile is from its target: an idle replica tells little
 about a full one. The first measurements move a tail more than later ones, as the error bar that it starts from is a

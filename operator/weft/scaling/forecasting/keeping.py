@@ -11,10 +11,10 @@ import functools
 from typing import TYPE_CHECKING
 
 from weft.domain.forecast import KeptForecast
-from weft.scaling.forecast import LONGEST_APART_SECONDS
-from weft.scaling.packing import packed, unpacked
-from weft.scaling.scatter import quantile
-from weft.scaling.seasons import NOTHING_SEEN, QUARTERS_A_DAY, quarters_known
+from weft.scaling.forecasting.forecast import LONGEST_APART_SECONDS
+from weft.scaling.forecasting.packing import packed, unpacked
+from weft.scaling.forecasting.scatter import quantile
+from weft.scaling.forecasting.seasons import NOTHING_SEEN, QUARTERS_A_DAY, quarters_known
 
 if TYPE_CHECKING:
     from weft.domain.forecast import ForecastState

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from weft.domain.forecast import ForecastState, Past
 from weft.domain.values.changed import changed
-from weft.scaling.forecast import BIN_SECONDS
-from weft.scaling.forecast_learning import LEFT_OF_SEASONS
+from weft.scaling.forecasting.forecast import BIN_SECONDS
+from weft.scaling.forecasting.learning import LEFT_OF_SEASONS
+from weft.scaling.forecasting.seasons import change, counted, quarters_known
 from weft.scaling.reading import is_sane
-from weft.scaling.seasons import change, counted, quarters_known
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
