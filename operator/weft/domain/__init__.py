@@ -2,7 +2,7 @@
 
 From what is known of one pass down to single words; what stands above knows what stands below it:
 
-A pass. `snapshot`: all that a decision may look at. `decision`: what comes of it. `action`: what makes the pods match it.
+A pass. `snapshot`: all that a decision may look at. `decision`: what comes of it. `action`: what makes pods match.
     `crews`: pods by who owns them. `stumbling`: whom a mistake of ours is about. `coded`: all of these as JSON.
 What Weft keeps. `status`: in statuses. `pool_memory`: in memory, from pass to pass. `forecast`: what traffic taught.
     `moves`: who moves for whom.
