@@ -12,7 +12,7 @@ from weft.domain.hardware import Precision
 from weft.domain.shape import EngineName
 from weft.domain.spec import EngineSpec, ShapePins
 from weft.domain.workload import Slo
-from weft.shaping import resolve_speculation
+from weft.shaping.speculating import resolve_speculation
 
 if TYPE_CHECKING:
     from weft.perf.speculation import Speculation

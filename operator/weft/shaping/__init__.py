@@ -6,7 +6,6 @@ from weft.shaping.models import resolve_architecture
 from weft.shaping.pair import Unpaired, choose_pair
 from weft.shaping.request import ShapeRequest, Supply
 from weft.shaping.running import running_replica
-from weft.shaping.speculating import resolve_speculation
 
 __all__ = [
     "ShapeRequest",
@@ -18,7 +17,6 @@ __all__ = [
     "outline",
     "refuse_lengths",
     "resolve_architecture",
-    "resolve_speculation",
     "running_replica",
     "what_matters",
     "wish_of",

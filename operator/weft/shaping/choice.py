@@ -43,6 +43,7 @@ from weft.shaping.ranking import (
     with_targets_in_reach,
 )
 from weft.shaping.refusals import nothing_possible
+from weft.shaping.running import case_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,7 +54,6 @@ if TYPE_CHECKING:
     from weft.domain.shape import Shape
     from weft.domain.spec import PoolSpec
     from weft.domain.workload import Workload
-    from weft.perf import ReplicaModel
     from weft.shaping.request import ShapeRequest
 
 MOST_ALTERNATIVES = 10
@@ -153,11 +153,6 @@ def possible_cases(request: ShapeRequest, catalog: Catalog) -> tuple[ShapeCase, 
     return tuple(_sorted_out(request, catalog)[0])
 
 
-def modelled(shape: Shape, request: ShapeRequest, catalog: Catalog) -> ReplicaModel:
-    """The performance model's input for a shape of a request; raises `Blocked` if no supply has its devices."""
-    return _case_of(shape, request, catalog).replica
-
-
 def capacity_of(plan: Plan, request: ShapeRequest, catalog: Catalog, live: Workload) -> float:
     """Requests a second that one replica of a plan serves of live traffic, or 0 if it has no room for any.
 
@@ -168,16 +163,8 @@ def capacity_of(plan: Plan, request: ShapeRequest, catalog: Catalog, live: Workl
 
 @functools.lru_cache(maxsize=REMEMBERED)
 def _capacity_of(shape: Shape, planned: float, request: ShapeRequest, catalog: Catalog, live: Workload) -> float:
-    case = _case_of(shape, changed(request, workload=live), catalog)
+    case = case_of(changed(request, workload=live), shape, catalog)
     return capacity_worth(case, request.workload, planned)
-
-
-def _case_of(shape: Shape, request: ShapeRequest, catalog: Catalog) -> ShapeCase:
-    accelerator = catalog.accelerator(shape.accelerator)
-    supply = next((each for each in request.supplies if each.accelerator == accelerator.name), None)
-    if supply is None:
-        raise Blocked(Reason.NoAccelerator, f"there is no {accelerator.name}")
-    return ShapeCase(Option(shape, supply, accelerator), request, catalog)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,9 @@ from weft.perf import knee
 from weft.perf.service import Point, service
 from weft.shaping import Unpaired, choose_pair
 from weft.shaping.candidates import wished_engines
-from weft.shaping.choice import modelled
 from weft.shaping.outlook import DomainStep, Variation, domain_steps, largest_useful_domain, tried, variations
 from weft.shaping.request import Partner
+from weft.shaping.running import modelled
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -122,7 +122,7 @@ def _asked(pool: PoolRecord, facts: Facts, other: Plan | None) -> ShapeRequest:
 
 def _study(request: ShapeRequest, plan: Plan, catalog: Catalog) -> Study:
     bill = billed(plan, request, catalog)
-    replica = modelled(plan.shape, request, catalog)
+    replica = modelled(request, plan.shape, catalog)
     rate = min(plan.prediction.capacity, request.workload.requests_per_second / bill.replicas)
     return Study(
         request=request,

@@ -55,7 +55,7 @@ class Pair:
 
     prefill: Plan
     decode: Plan
-    sender: ReplicaModel | None = None  # prefill as predictions see it; None once its devices are gone
+    sender: ReplicaModel  # prefill as predictions see it
 
     @property
     def release(self) -> EngineRelease:
@@ -171,8 +171,8 @@ def _chosen(spec: SplitSpec, prefill: ShapeRequest, decode: ShapeRequest, facts:
     plans = choose_pair(prefill, decode, facts.catalog)
     if isinstance(plans, Unpaired):
         return plans
-    sender = running_replica(prefill, plans[0].shape, facts.catalog)
-    pair = Pair(*plans, None if sender is None else sender[0])
+    sender, _ = running_replica(prefill, plans[0].shape, facts.catalog)
+    pair = Pair(*plans, sender)
     return _without_a_ratio(spec, pair) or _without_a_front(spec, pair) or _launchable(pair, (prefill, decode))
 
 

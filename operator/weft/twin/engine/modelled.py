@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.engines.kv.handover import wire_of
 from weft.engines.model.context import stretches_context
-from weft.engines.options.batches import counted_on
-from weft.perf import ReplicaModel, handed_over_seconds, several_at_once, stored_kv
-from weft.perf.crossing import joined
+from weft.perf import handed_over_seconds, several_at_once
 from weft.perf.steps import Stepper, stepper
-from weft.shaping import resolve_architecture, resolve_speculation
+from weft.shaping import ShapeRequest, Supply, resolve_architecture
+from weft.shaping.running import modelled
 from weft.twin.engine.speed import EngineSpeed
 from weft.twin.engine.steps import Graphs, StepTable
 
@@ -21,6 +19,7 @@ if TYPE_CHECKING:
     from weft.domain.model import Architecture
     from weft.domain.shape import Plan
     from weft.domain.spec import PoolSpec
+    from weft.perf import ReplicaModel
 
 _FIRST_CONTEXT, _FIRST_TOKENS, _FIRST_BATCH = 64, 16, 1
 _FINE, _COARSE = 1.25, 2.0  # growth from one point to the next: what is nearly linear needs few points
@@ -60,22 +59,13 @@ def _context_tokens(spec: PoolSpec, architecture: Architecture) -> int:
 
 
 def _replica(plan: Plan, spec: PoolSpec, catalog: Catalog, part_bytes: int | None) -> ReplicaModel:
-    shape = plan.shape
-    accelerator = catalog.accelerator(shape.accelerator)
-    device = accelerator if part_bytes is None else accelerator.part(part_bytes)
+    """What was planned, on devices as large as the catalog says, or on parts of them."""
+    accelerator, is_part = catalog.accelerator(plan.shape.accelerator), part_bytes is not None
+    size, domain, node = part_bytes or accelerator.memory_bytes, accelerator.domain_gpus, accelerator.gpus_per_node
+    supply = Supply(accelerator.name, size, domain, node, shared=is_part)
     architecture = resolve_architecture(spec.model, catalog)
-    known = catalog.efficiency(accelerator, shape.engine, shape.precision, plan.engine.version)
-    replica = ReplicaModel(
-        architecture=architecture,
-        shape=shape,
-        accelerator=device,
-        efficiency=counted_on(known, spec.engine, shape),
-        memory_bytes=device.memory_bytes,
-        kv_precision=stored_kv(spec.kv.precision, shape.precision),
-        speculation=resolve_speculation(spec.engine, architecture, catalog),
-        wire=wire_of(spec),
-    )
-    return joined(replica)
+    request = ShapeRequest(spec, architecture, spec.workload, (supply,), engine=plan.engine)
+    return modelled(request, plan.shape, catalog)
 
 
 def step_table(replica: ReplicaModel, max_batch: int, batched_tokens: int) -> StepTable:
