@@ -27,8 +27,8 @@ from bench.peers import add_options, compared
 from weft.catalog import load
 from weft.catalog.uncertainty import Faster, reaching
 from weft.domain.errors import WeftError
-from weft.perf.expected import expected
-from weft.perf.measured import Kind
+from weft.perf.benchmarks.expected import expected
+from weft.perf.benchmarks.measured import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

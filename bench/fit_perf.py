@@ -19,14 +19,14 @@ from bench.fitting.intervals import faster, in_a_crowd, measured, spreads
 from bench.fitting.left_out import leaving_out, ratios, shares_its_precision
 from bench.fitting.newer import leaving_newer_out, newest
 from bench.fitting.rows import of_kind, read
-from weft.perf.measured import Kind
+from weft.perf.benchmarks.measured import Kind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from bench.fitting.fit import Vector
     from bench.fitting.rows import Row
-    from weft.perf.closed_loop import Latencies
+    from weft.perf.benchmarks.closed_loop import Latencies
 
 TARGET = Path(__file__).parent.parent / "operator" / "weft" / "catalog" / "efficiency.yaml"
 HEADER = """\

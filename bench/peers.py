@@ -25,8 +25,8 @@ from bench.fitting.fit import Problem
 from bench.fitting.rows import of_kind
 from bench.machine import this_machine
 from weft.catalog import load
-from weft.perf.expected import expected
-from weft.perf.measured import Kind
+from weft.perf.benchmarks.expected import expected
+from weft.perf.benchmarks.measured import Kind
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from bench.aic.asking import Answer
     from bench.aic.questions import Question
     from bench.fitting.rows import Row
-    from weft.perf.closed_loop import Latencies
+    from weft.perf.benchmarks.closed_loop import Latencies
 
 LAST_FIGURES = Path(__file__).with_name("peers.json")
 ROW_SECONDS, PLAN_SECONDS = 120.0, 1800.0

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 from bench.machine import this_machine
 from weft.catalog import load
-from weft.perf.expected import expected
-from weft.perf.measured import measurement
+from weft.perf.benchmarks.expected import expected
+from weft.perf.benchmarks.measured import measurement
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from weft.perf.expected import Estimate
+    from weft.perf.benchmarks.expected import Estimate
 
 FACTS = Path(__file__).with_name("unseen.csv")
 PAGE = Path(__file__).parents[1] / "docs" / "unseen.md"

@@ -18,7 +18,7 @@ from weft.domain.shape import EngineName
 if TYPE_CHECKING:
     from bench.fitting.rows import Row
     from weft.domain.shape import Shape
-    from weft.perf.measured import Measurement
+    from weft.perf.benchmarks.measured import Measurement
     from weft.perf.replica import ReplicaModel
 
 _SYSTEMS = {

@@ -11,7 +11,7 @@ import numpy as np
 from bench.fitting.fit import Problem
 from bench.fitting.left_out import ratios
 from bench.fitting.score import choose, errors, options
-from weft.perf.closed_loop import Latencies
+from weft.perf.benchmarks.closed_loop import Latencies
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,14 +11,14 @@ from bench.fitting.priors import PRIORS
 from bench.fitting.solve import STEP, least_squares
 from weft.catalog import load
 from weft.catalog.efficiency import Coefficient, properties
-from weft.perf.closed_loop import ClosedLoop, ClosedLoopWork, closed_loop_latencies, closed_loop_work
+from weft.perf.benchmarks.closed_loop import ClosedLoop, ClosedLoopWork, closed_loop_latencies, closed_loop_work
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from bench.fitting.rows import Row
     from weft.catalog import Efficiency
-    from weft.perf.closed_loop import Latencies
+    from weft.perf.benchmarks.closed_loop import Latencies
 
     Vector = NDArray[np.float64]
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from bench.fitting.fit import Problem
-    from weft.perf.closed_loop import Latencies
+    from weft.perf.benchmarks.closed_loop import Latencies
 
     Vector = NDArray[np.float64]
 

@@ -1,4 +1,4 @@
-"""The rows of a table of measurements, as `weft.perf.measured` reads them, with what was measured."""
+"""The rows of a table of measurements, as `weft.perf.benchmarks.measured` reads them, with what was measured."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weft.catalog import load
-from weft.perf.measured import Kind, measurement
+from weft.perf.benchmarks.measured import Kind, measurement
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from weft.perf.measured import Measurement
+    from weft.perf.benchmarks.measured import Measurement
 
 _EXCLUDED = "do not score"
 _DISAGGREGATED = "disaggregated"

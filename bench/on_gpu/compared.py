@@ -13,16 +13,16 @@ from bench.truth_bench.fitting import fit
 from bench.truth_bench.series import Point, Replica, Series
 from weft.catalog import load
 from weft.domain.workload import Role, Workload
-from weft.perf.expected import expected
-from weft.perf.measured import measurement
+from weft.perf.benchmarks.expected import expected
+from weft.perf.benchmarks.measured import measurement
 from weft.perf.memory import kv_tokens, sequence_bytes_per_gpu
 from weft.perf.predict import at_rate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from weft.perf.expected import Estimate
-    from weft.perf.measured import Measurement
+    from weft.perf.benchmarks.expected import Estimate
+    from weft.perf.benchmarks.measured import Measurement
     from weft.perf.replica import ReplicaModel
 
 _MILLI = 1e3

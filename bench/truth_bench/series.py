@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from bench.fitting.rows import of_kind
 from bench.truth_bench.clients import Client
-from weft.perf.measured import Kind
+from weft.perf.benchmarks.measured import Kind
+from weft.perf.benchmarks.seats import seats
 from weft.perf.memory import kv_tokens
-from weft.perf.seats import seats
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

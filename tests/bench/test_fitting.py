@@ -16,8 +16,8 @@ from bench.fitting.newer import leaving_newer_out, month, newest
 from bench.fitting.priors import PRIORS
 from bench.fitting.rows import Row, of_kind, read
 from bench.fitting.solve import STEP, Vector, least_squares
-from weft.perf.closed_loop import Latencies
-from weft.perf.measured import Kind
+from weft.perf.benchmarks.closed_loop import Latencies
+from weft.perf.benchmarks.measured import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

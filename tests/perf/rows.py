@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.perf.replicas import CATALOG
-from weft.perf.measured import Measurement, measurement
+from weft.perf.benchmarks.measured import Measurement, measurement
 
 ROW = {
     "model": "Llama-3.3-70B-Instruct",

@@ -7,9 +7,9 @@ import pytest
 from tests.perf.replicas import CATALOG
 from tests.perf.rows import measured, row
 from weft.domain.errors import Invalid
-from weft.perf.alone import MeasuredHalf, alone_in
-from weft.perf.expected import Expected, expected
-from weft.perf.measured import measurement
+from weft.perf.benchmarks.alone import MeasuredHalf, alone_in
+from weft.perf.benchmarks.expected import Expected, expected
+from weft.perf.benchmarks.measured import measurement
 
 DEEPSEEK = {"model": "DeepSeek-V3", "gpu": "H100", "engine": "sglang", "tp": "1", "n_gpus": "", "kv_precision": ""}
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from tests.perf.replicas import Parallel, replica
 from weft.domain.hardware import Precision
 from weft.domain.workload import Role, Workload
-from weft.perf.closed_loop import ClosedLoop, Latencies, closed_loop_latencies, closed_loop_work
-from weft.perf.seats import seats
+from weft.perf.benchmarks.closed_loop import ClosedLoop, Latencies, closed_loop_latencies, closed_loop_work
+from weft.perf.benchmarks.seats import seats
 from weft.perf.service import service
 from weft.perf.sharing import prompts_of_a_step
 from weft.perf.steps import prefill_seconds, stepper

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from tests.perf.replicas import replica
 from weft.domain.hardware import Precision
-from weft.perf.closed_loop import ClosedLoop, Latencies, closed_loop_latencies, closed_loop_work
-from weft.perf.disaggregated import Half, disaggregated_latencies
+from weft.perf.benchmarks.closed_loop import ClosedLoop, Latencies, closed_loop_latencies, closed_loop_work
+from weft.perf.benchmarks.disaggregated import Half, disaggregated_latencies
 from weft.perf.steps import stepper
 
 H200 = replica("Llama-3.3-70B-Instruct", "H200", Precision.FP8, 2)

@@ -13,10 +13,10 @@ from tests.perf.replicas import CATALOG
 from tests.perf.rows import LAYOUT, ROW, measured
 from weft.domain.errors import Invalid
 from weft.domain.reasons import Reason
-from weft.perf.expected import Estimate, Expected, expected
+from weft.perf.benchmarks.expected import Estimate, Expected, expected
 
 if TYPE_CHECKING:
-    from weft.perf.measured import Measurement
+    from weft.perf.benchmarks.measured import Measurement
 
 DISAGGREGATED = {"model": "DeepSeek-R1", "gpu": "GB200", "tp": "1", "dp": "32", "ep": "32", "note": LAYOUT}
 

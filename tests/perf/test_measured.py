@@ -15,7 +15,7 @@ from weft.domain.errors import Invalid
 from weft.domain.hardware import Precision
 from weft.domain.reasons import Reason
 from weft.domain.shape import EngineName
-from weft.perf.measured import Kind, Measurement, measurement
+from weft.perf.benchmarks.measured import Kind, Measurement, measurement
 
 GPT_OSS = {"model": "gpt-oss-120b", "gpu": "H100"}
 BLACKWELL = {"gpu": "B200", "precision": "NVFP4"}

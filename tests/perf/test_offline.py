@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tests.perf.replicas import Parallel, replica
 from weft.domain.hardware import Precision
-from weft.perf.offline import offline_throughput
-from weft.perf.seats import seats, seats_together
+from weft.perf.benchmarks.offline import offline_throughput
+from weft.perf.benchmarks.seats import seats, seats_together
 from weft.perf.steps import stepper
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from tests.perf.replicas import Parallel, replica
 from weft.domain.hardware import Precision
 from weft.domain.workload import Role, Workload
-from weft.perf.closed_loop import ClosedLoop, closed_loop_latencies, closed_loop_work
-from weft.perf.open_loop import open_loop
+from weft.perf.benchmarks.closed_loop import ClosedLoop, closed_loop_latencies, closed_loop_work
+from weft.perf.benchmarks.open_loop import open_loop
 from weft.perf.service import service
 from weft.perf.steps import stepper
 

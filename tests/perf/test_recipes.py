@@ -7,7 +7,7 @@ import pytest
 from tests.perf.replicas import replica
 from weft.domain.hardware import Precision
 from weft.domain.shape import EngineName, Shape
-from weft.perf.recipes import draws_lengths, graph_tokens, steps_between_looks
+from weft.perf.benchmarks.recipes import draws_lengths, graph_tokens, steps_between_looks
 
 SGLANG = Shape(EngineName.SGLang, "B200", Precision.NVFP4, tensor_parallel=4)
 EIGHT, FOUR = (Shape(EngineName.SGLang, "B200", Precision.FP8, tensor_parallel=each) for each in (8, 4))

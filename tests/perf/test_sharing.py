@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.perf.replicas import Parallel, replica, workload
 from weft.domain.hardware import Precision
 from weft.domain.workload import Role
-from weft.perf.closed_loop import ClosedLoop, closed_loop_latencies, closed_loop_work
+from weft.perf.benchmarks.closed_loop import ClosedLoop, closed_loop_latencies, closed_loop_work
 from weft.perf.lengths import Lengths, lengths
 from weft.perf.prompts import prompts
 from weft.perf.service import Service, service

@@ -13,9 +13,9 @@ from tests.perf.replicas import Parallel, architecture, replica, workload
 from weft.domain.hardware import Precision
 from weft.domain.workload import Role, Slo
 from weft.perf import ReplicaModel, predict
-from weft.perf.closed_loop import ClosedLoop, closed_loop_latencies, closed_loop_work
-from weft.perf.offline import offline_throughput
-from weft.perf.seats import seats, seats_together
+from weft.perf.benchmarks.closed_loop import ClosedLoop, closed_loop_latencies, closed_loop_work
+from weft.perf.benchmarks.offline import offline_throughput
+from weft.perf.benchmarks.seats import seats, seats_together
 from weft.perf.service import service
 from weft.perf.stages import Stages, stages_of
 from weft.perf.steps import stepper

@@ -20,10 +20,10 @@ from weft.domain.hardware import Precision
 from weft.domain.shape import EngineName
 from weft.domain.workload import Role, Slo, Workload
 from weft.perf import ReplicaModel, at_rate, kv_bytes_per_token, predict, sequence_bytes_per_gpu
-from weft.perf.disaggregated import Half, disaggregated_latencies
+from weft.perf.benchmarks.disaggregated import Half, disaggregated_latencies
+from weft.perf.benchmarks.offline import offline_throughput
+from weft.perf.benchmarks.seats import seats
 from weft.perf.memory import layer_weights, linear_parameters_per_gpu, weight_bytes_per_gpu
-from weft.perf.offline import offline_throughput
-from weft.perf.seats import seats
 
 if TYPE_CHECKING:
     from weft.domain.shape import Percentiles

@@ -10,8 +10,8 @@ from tests.perf.replicas import CATALOG
 from weft.catalog.parameters import embedding_parameters, expert_parameters, parameter_count
 from weft.domain.errors import WeftError
 from weft.domain.reasons import Reason
-from weft.perf.expected import Estimate, Expected, expected
-from weft.perf.measured import Measurement, measurement
+from weft.perf.benchmarks.expected import Estimate, Expected, expected
+from weft.perf.benchmarks.measured import Measurement, measurement
 from weft.perf.memory import layer_weights
 
 if TYPE_CHECKING:

@@ -13,15 +13,15 @@ from weft.cli.files.reading import STANDARD_INPUT, shown
 from weft.cli.files.whole import write_whole
 from weft.domain.errors import WeftError
 from weft.domain.texts.separators import other_separator
-from weft.perf.expected import expected
-from weft.perf.measured import impossible_number, measurement
+from weft.perf.benchmarks.expected import expected
+from weft.perf.benchmarks.measured import impossible_number, measurement
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from weft.catalog import Catalog
-    from weft.perf.expected import Estimate
+    from weft.perf.benchmarks.expected import Estimate
 
 NEEDED = ("model", "gpu", "engine", "isl", "osl")
 _READ = frozenset(

@@ -14,7 +14,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from weft.perf.seats import seats
+from weft.perf.benchmarks.seats import seats
 from weft.perf.sharing import prompts_of_a_step
 from weft.perf.steps import bubble_seconds, decode_seconds, larger, prefill_seconds
 from weft.perf.work import workshop

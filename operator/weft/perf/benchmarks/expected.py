@@ -14,18 +14,18 @@ from weft.catalog.uncertainty import CROWDED
 from weft.domain.errors import Invalid
 from weft.domain.reasons import Reason
 from weft.domain.texts.units import GIB
-from weft.perf.alone import MeasuredHalf, decode_alone, prompts_alone
-from weft.perf.closed_loop import ClosedLoop, Latencies, closed_loop_latencies, closed_loop_work
-from weft.perf.disaggregated import Half, disaggregated_latencies
-from weft.perf.measured import Kind
+from weft.perf.benchmarks.alone import MeasuredHalf, decode_alone, prompts_alone
+from weft.perf.benchmarks.closed_loop import ClosedLoop, Latencies, closed_loop_latencies, closed_loop_work
+from weft.perf.benchmarks.disaggregated import Half, disaggregated_latencies
+from weft.perf.benchmarks.measured import Kind
+from weft.perf.benchmarks.offline import offline_throughput
+from weft.perf.benchmarks.open_loop import Served, open_loop
 from weft.perf.memory import footprint
-from weft.perf.offline import offline_throughput
-from weft.perf.open_loop import Served, open_loop
 
 if TYPE_CHECKING:
     from weft.catalog import Catalog
     from weft.catalog.uncertainty import Spread
-    from weft.perf.measured import Measurement
+    from weft.perf.benchmarks.measured import Measurement
 
 
 _MOST_USERS, _HALVINGS = 16_384.0, 24  # of a search for a concurrency, in logarithms

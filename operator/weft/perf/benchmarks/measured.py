@@ -19,11 +19,11 @@ from weft.domain.errors import Invalid
 from weft.domain.hardware import Precision
 from weft.domain.reasons import Reason
 from weft.domain.shape import EngineName, Shape
-from weft.perf.alone import MeasuredHalf, alone_in
+from weft.perf.benchmarks.alone import MeasuredHalf, alone_in
+from weft.perf.benchmarks.disaggregated import Half
+from weft.perf.benchmarks.layouts import Layout, layout_of
+from weft.perf.benchmarks.recipes import draws_lengths, graph_tokens, steps_between_looks
 from weft.perf.crossing import across_domains
-from weft.perf.disaggregated import Half
-from weft.perf.layouts import Layout, layout_of
-from weft.perf.recipes import draws_lengths, graph_tokens, steps_between_looks
 from weft.perf.replica import ReplicaModel
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from weft.perf.seats import seats, seats_together
+from weft.perf.benchmarks.seats import seats, seats_together
 from weft.perf.steps import stepper
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weft.perf.balance import balanced
-from weft.perf.closed_loop import Latencies
+from weft.perf.benchmarks.closed_loop import Latencies
+from weft.perf.benchmarks.seats import seats
 from weft.perf.handover import handed_over_seconds
-from weft.perf.seats import seats
 from weft.perf.steps import stepper
 
 if TYPE_CHECKING:

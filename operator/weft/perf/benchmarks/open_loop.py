@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from weft.domain.workload import Role, Workload
-from weft.perf.closed_loop import Latencies
+from weft.perf.benchmarks.closed_loop import Latencies
 from weft.perf.service import service
 
 if TYPE_CHECKING:
