@@ -1,4 +1,17 @@
-"""The performance model: memory, steps, collectives and queueing of one replica. Plain floats in SI units."""
+"""The performance model: memory, steps, collectives and queueing of one replica. Plain floats in SI units.
+
+What it answers. `predict`: how many requests a second a replica serves within an SLO, and how fast. `misses`: by how
+    much it misses one. `handover`: how long KV takes to another replica. `starting`: how long a start takes.
+Requests together. `service`: latencies at a rate. `loads`: the rate that keeps a batch. `prompts`: what they cost over
+    their lengths. `sharing`: which go into one step. `backlog`: which queue. `answers`: time per output token.
+    `crests`: where a batch grows at no higher rate. `queueing`, `balance`: waits in closed form, and Little's law.
+    `lengths`, `latency`: distributions.
+One step. `steps`: its time. `work`: its bytes, FLOP and messages. `attention`: of the KV cache. `collectives`: to
+    experts. `context`: between GPUs that share a context. `crossing`: beyond a link. `stages`: of a pipeline.
+    `speculation`: with a draft. `outgrown`: larger than a captured graph.
+One replica. `replica`: the input of all this. `memory`: what its GPUs hold.
+Measurements. `benchmarks`: the same model for rows of published tables.
+"""
 
 from weft.perf.handover import (
     SEVERAL_THROUGH_THE_HOST,
