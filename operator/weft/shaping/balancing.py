@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 FEWEST_RANKS, MOST_PORTS = 2, 8  # of vLLM's supervisor, and of an InferencePool of the Gateway API Inference Extension
 
 
-def balancing_conflict(case: ShapeCase) -> Explanation | None:
-    """The first such reason, or None, as where there is nothing to balance."""
+def ranks_are_balanced_as_wished(case: ShapeCase) -> Explanation | None:
+    """Refuse ranks for which the wished balancing has too few nodes or ports; nothing where nothing is balanced."""
     shape = case.option.shape
     match case.request.spec.balances(shape):
         case Balancing.External:

@@ -14,12 +14,16 @@ from weft.engines.model.precision import precision_conflict
 from weft.engines.options.rules import options_shape_conflict
 from weft.engines.tensorrt_llm.shapes import tensorrt_llm_shape_conflict
 from weft.engines.vllm.context_parallelism import decode_context_conflict, prefill_context_conflict
-from weft.shaping.balancing import balancing_conflict
+from weft.shaping.balancing import ranks_are_balanced_as_wished
 from weft.shaping.case import ShapeCase
 from weft.shaping.halves import a_half_is_one_stage, both_halves_are_of_one_generation, groups_hand_over_kv
-from weft.shaping.host_kv import disk_kv_conflict, host_kv_conflict, lmcache_conflict
+from weft.shaping.host_kv import (
+    lmcache_reuses_its_own_kv,
+    the_host_keeps_more_kv_than_the_gpus,
+    the_release_keeps_kv_on_disks_within_a_size,
+)
 from weft.shaping.memory import one_sequence_fits_beside_them, weights_fit
-from weft.shaping.wires import efa_conflict, nvlink_conflict
+from weft.shaping.wires import kv_goes_over_efa_where_wished, kv_goes_over_nvlink_where_wished
 
 if TYPE_CHECKING:
     from weft.domain.model import Architecture
@@ -295,7 +299,7 @@ CLAIMS: tuple[Claim, ...] = (
     _the_image_is_made_for_it,
     _the_engine_has_such_ranks,
     _ranks_keep_their_stages_in_one_pod,
-    balancing_conflict,
+    ranks_are_balanced_as_wished,
     _stages_of_ranks_share_a_domain,
     _the_attention_has_kernels,
     _precision_is_served,
@@ -304,14 +308,14 @@ CLAIMS: tuple[Claim, ...] = (
     _the_release_serves_the_precision,
     _weight_blocks_stay_whole,
     _the_release_offloads_kv,
-    disk_kv_conflict,
-    lmcache_conflict,
-    efa_conflict,
-    nvlink_conflict,
+    the_release_keeps_kv_on_disks_within_a_size,
+    lmcache_reuses_its_own_kv,
+    kv_goes_over_efa_where_wished,
+    kv_goes_over_nvlink_where_wished,
     groups_hand_over_kv,
     weights_fit,
     one_sequence_fits_beside_them,
-    host_kv_conflict,
+    the_host_keeps_more_kv_than_the_gpus,
     _the_users_arguments_work_in_it,  # last, so that it only fails for shapes that are possible otherwise
 )
 

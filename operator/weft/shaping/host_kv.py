@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 TAKES_LESS_THAN_THE_GPU = (0, 5, 15)
 
 
-def host_kv_conflict(case: ShapeCase) -> Explanation | None:
-    """Why the engine would not start with so small a host cache, compared to the predicted KV of its GPUs, or None."""
+def the_host_keeps_more_kv_than_the_gpus(case: ShapeCase) -> Explanation | None:
+    """Refuse a host cache so small, beside the predicted KV of its GPUs, that the engine would not start."""
     spec, shape = case.request.spec, case.option.shape
     version = numbers(case.engine_version)
     if spec.kv.offload_json is None or shape.engine is not EngineName.SGLang:
@@ -41,8 +41,8 @@ def host_kv_conflict(case: ShapeCase) -> Explanation | None:
     )
 
 
-def disk_kv_conflict(case: ShapeCase) -> Explanation | None:
-    """Why the release would fill the disks of nodes without bound, or cannot use them, or None."""
+def the_release_keeps_kv_on_disks_within_a_size(case: ShapeCase) -> Explanation | None:
+    """Refuse a release that would fill the disks of nodes without bound, or cannot use them."""
     able, spec, shape = case.limits.kv_disk, case.request.spec, case.option.shape
     if not disk_bytes(spec, shape):
         return None
@@ -57,8 +57,8 @@ def disk_kv_conflict(case: ShapeCase) -> Explanation | None:
     )
 
 
-def lmcache_conflict(case: ShapeCase) -> Explanation | None:
-    """Why LMCache could not reuse its KV in such a replica, or would use that of another rank, or None."""
+def lmcache_reuses_its_own_kv(case: ShapeCase) -> Explanation | None:
+    """Refuse a replica in which LMCache could not reuse its KV, or would use that of another rank."""
     spec, shape = case.request.spec, case.option.shape
     if spec.role.is_half or shape.engine is not EngineName.VLLM or not keeps_by_lmcache(spec):
         return None

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from weft.shaping.case import ShapeCase
 
 
-def efa_conflict(case: ShapeCase) -> Explanation | None:
-    """Why this replica cannot send KV over Amazon's EFA although the pool asks for it, or None."""
+def kv_goes_over_efa_where_wished(case: ShapeCase) -> Explanation | None:
+    """Refuse a replica that cannot send KV over Amazon's EFA although the pool asks for it."""
     accelerator = case.option.accelerator
     if not over_efa(case.request.spec):
         return None
@@ -25,8 +25,8 @@ def efa_conflict(case: ShapeCase) -> Explanation | None:
     return _unknown(case, EFA, case.limits.efa)
 
 
-def nvlink_conflict(case: ShapeCase) -> Explanation | None:
-    """Why this replica cannot send KV over NVLink to another node although the pool asks for it, or None.
+def kv_goes_over_nvlink_where_wished(case: ShapeCase) -> Explanation | None:
+    """Refuse a replica that cannot send KV over NVLink to another node although the pool asks for it.
 
     The driver gives a node's only channel to one claim, and each pod has a claim of its own (`compute-domain` plugin,
     `assertImexChannelNotAllocated`): two pods of a split never share a node.
