@@ -193,6 +193,11 @@ class Growth:
         return self.refusal is not None and self.refusal.reason not in _OTHERWISE_REFUSED
 
     @property
+    def lacks_a_slot(self) -> bool:
+        """Whether the fabric has no slot for it, and it does not wait for the other half of its pair."""
+        return self.refusal is not None and self.refusal.reason is Reason.NoSlot and self.waits_for is None
+
+    @property
     def is_empty(self) -> bool:
         """Whether it has no replica and shall have some."""
         return self.have < 1 and self.wants_more
@@ -230,6 +235,11 @@ class Growth:
     def fill(self) -> float:
         """Placed replicas per desired one."""
         return self.have / max(1, self.desired)
+
+
+def from_nothing(turn: Turn, missing: int) -> Growth:
+    """A growth only to try: by so many replicas, of a pool as if it had none and nothing were kept for it."""
+    return Growth(turn.planned, turn.scale.desired, [], missing, 0)
 
 
 @dataclass(slots=True)

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from weft.decide.places.growth import place, suppose_placed
 from weft.decide.places.taking import LOOKED_AT, has_nothing, keep, leaving_holds, lower_than, may_take, waits_for
 from weft.decide.places.yielding import could_yield, drain, holds_of_all, with_companions
-from weft.domain.reasons import Reason
 from weft.domain.values.changed import changed
 from weft.placement import ALONE, Slot
 
@@ -34,7 +33,7 @@ def places_needed(unit: Sequence[Course], waited_since: float = inf) -> list[Cou
     None where real demand or its PriorityClass does not let it take one, or somebody else helps.
     """
     for course in unit:
-        if course.growth.refusal is not None and _has_no_slot(course):
+        if course.growth.lacks_a_slot:
             return _needed_with(course, unit, waited_since)
     return []
 
@@ -45,11 +44,6 @@ def _needed_with(stuck: Course, unit: Sequence[Course], waited_since: float) -> 
     empty = [each for each in unit if each.growth.waits_for is stuck.growth and has_nothing(each)]
     needed = [stuck, *(empty if has_nothing(stuck) else [])]
     return needed if may_take(needed, stuck, waited_since) else []
-
-
-def _has_no_slot(course: Course) -> bool:
-    growth = course.growth
-    return growth.refusal is not None and growth.refusal.reason is Reason.NoSlot and growth.waits_for is None
 
 
 def keep_what_leaves(needed: Sequence[Course], units: Sequence[Sequence[Course]], free: FreeMap, now: float) -> bool:

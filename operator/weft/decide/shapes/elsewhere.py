@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weft.decide.counting.worth import ROUNDING
-from weft.decide.course import Growth
+from weft.decide.course import from_nothing
 from weft.decide.order import priority_of
 from weft.decide.plans.wished_shapes import WishedShape
 from weft.decide.rollouts.pairing import rollout_of
@@ -157,7 +157,7 @@ class Search:
             worth = min(float(max(have, just_wants(turn, self.start.now))), MORE * have)
             needed = NEARLY * worth * plan.prediction.capacity / other.prediction.capacity
         stand_in = changed(turn.planned, plan=changed(plan, shape=other.shape))
-        one = Growth(stand_in, turn.scale.desired, [], 1, 0)
+        one = from_nothing(changed(turn, planned=stand_in), 1)
         return fit([one] * max(1, math.floor(needed)), free, held_by_its_own([turn], free))
 
     def _held(self, pairs: Sequence[tuple[Turn, Turn]], peers: Iterable[Turn]) -> list[int]:
@@ -174,7 +174,9 @@ class Search:
             _suppose_placed(peers, free)
             if len(pairs) == 1:
                 free.suppose_gone(held_by_its_own(self.running, free))
-            placed = place_in_turn([_growth(new, count) for (new, _), count in zip(pairs, missing, strict=True)], free)
+            placed = place_in_turn(
+                [from_nothing(new, count) for (new, _), count in zip(pairs, missing, strict=True)], free
+            )
         return [have + count for have, count in zip(stay, placed, strict=True)]
 
     def _can_begin(self, changing: Sequence[tuple[Turn, Turn]], held: Sequence[int]) -> bool:
@@ -188,7 +190,7 @@ class Search:
             accounts.pay(new.planned)
         with free.supposing():
             _suppose_placed(self._peers(), free)
-            return fit([_growth(new, 1) for new in first], free)
+            return fit([from_nothing(new, 1) for new in first], free)
 
     def _peers(self) -> Iterator[Turn]:
         """The turns of all other units of the same or a higher priority."""
@@ -203,7 +205,7 @@ def _suppose_placed(peers: Iterable[Turn], free: FreeMap) -> None:
     for turn in peers:
         there = sum(each.assignment.revision == turn.planned.revision for each in turn.survivors.replicas)
         if turn.asked is None and there < turn.scale.desired:
-            place_in_turn([_growth(turn, turn.scale.desired - there)], free)
+            place_in_turn([from_nothing(turn, turn.scale.desired - there)], free)
 
 
 def _priority(turns: _Turns) -> int:
@@ -212,10 +214,6 @@ def _priority(turns: _Turns) -> int:
 
 def _differ(new: Turn, old: Turn) -> bool:
     return new.planned.plan.shape != old.planned.plan.shape
-
-
-def _growth(turn: Turn, missing: int) -> Growth:
-    return Growth(turn.planned, turn.scale.desired, [], missing, 0)
 
 
 def _part(new: Turn, count: int, old: Turn, now: float) -> float:

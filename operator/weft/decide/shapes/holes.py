@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from weft.decide.course import Growth
+from weft.decide.course import from_nothing
 from weft.decide.places.growth import place, suppose_placed
 from weft.decide.plans.left_shapes import comes_back
 from weft.decide.plans.wished_shapes import WishedShape
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from weft.decide.availability import Availability
-    from weft.decide.course import Course, Turn
+    from weft.decide.course import Course, Growth, Turn
     from weft.decide.shapes.start import Replan
     from weft.domain.shape import Candidate
     from weft.placement import FreeMap, Hold
@@ -201,12 +201,12 @@ def _changes(turn: Turn) -> bool:
 
 def _first(turn: Turn) -> Growth:
     """The growth of a pool by one replica."""
-    return Growth(turn.planned, turn.scale.desired, [], 1, 0)
+    return from_nothing(turn, 1)
 
 
 def _all(turn: Turn) -> Growth:
     """The growth of a pool from nothing to the desired count."""
-    return Growth(turn.planned, turn.scale.desired, [], turn.scale.desired, 0)
+    return from_nothing(turn, turn.scale.desired)
 
 
 def _parts_placed(growths: Sequence[Growth], whole: Sequence[float], free: FreeMap) -> list[float]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.decide.course import Growth
+from weft.decide.course import from_nothing
 from weft.decide.places.growth import place
 from weft.decide.plans.kept_shapes import left_lately
 from weft.decide.replicas.promises import held_by
@@ -19,7 +19,6 @@ from weft.decide.rollouts.weighing import PATIENCE_SECONDS
 from weft.decide.shapes.at_maximum import is_too_small_at_its_maximum
 from weft.decide.shapes.elsewhere import Search, just_wants
 from weft.decide.shapes.holes import changes_shape, kept_for_want_of_room
-from weft.domain.reasons import Reason
 from weft.domain.spec import RolloutStrategy
 from weft.domain.stumbling import stumbled
 from weft.domain.texts.figures import seconds
@@ -46,7 +45,7 @@ def is_short_since(course: Course, now: float) -> float | None:
     left in this pass do not matter: a second pass on its result does not know of them.
     """
     growth, turn = course.growth, course.turn
-    if not (is_too_small_at_its_maximum(turn, now) or _lacks_places(growth)):
+    if not (is_too_small_at_its_maximum(turn, now) or growth.lacks_a_slot):
         return None
     if growth.added or course.leaving.moving or course.moves.awaited or course.moves.opening:
         return None
@@ -54,11 +53,6 @@ def is_short_since(course: Course, now: float) -> float | None:
         return None
     since = turn.memory.short
     return now if since is None or since > now else since
-
-
-def _lacks_places(growth: Growth) -> bool:
-    refusal = growth.refusal
-    return refusal is not None and refusal.reason is Reason.NoSlot and growth.waits_for is None
 
 
 def _all_serve(course: Course) -> bool:
@@ -173,7 +167,7 @@ def _waits_for_one_of(soon: list[Hold], turn: Turn, free: FreeMap) -> bool:
     """Whether the pool has a place in what others leave soon; what it takes is removed from `soon`."""
     with free.supposing():
         free.suppose_gone(soon)
-        found = place(Growth(turn.planned, turn.scale.desired, [], 1, 0), free, ALONE, tells=False)
+        found = place(from_nothing(turn, 1), free, ALONE, tells=False)
     if not isinstance(found, Slot):
         return False
     for node in found.nodes:

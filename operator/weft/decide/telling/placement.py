@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from weft.decide.course import Course, Growth
     from weft.decide.replicas.health import AssignedReplica
     from weft.decide.replicas.survivors import Stranded
-    from weft.domain.fabric import Fabric, FabricNode
+    from weft.domain.fabric import Fabric
     from weft.domain.shape import Shape
     from weft.domain.status import Assignment, Failure
     from weft.placement import Departure, FreeMap
@@ -158,13 +158,9 @@ def _waits_for_leaving_pods(course: Course, fabric: Fabric) -> Iterator[str]:
     kept = course.growth.kept if survivors.standing is None else []  # else all of them are released
     released = {each.assignment for each in survivors.replicas if each.released} if kept else set()
     for each in (*kept, *course.growth.added):
-        held = (name for name in each.nodes if name in nodes and _left(nodes[name]) < each.gpus_per_pod)
+        held = (name for name in each.nodes if name in nodes and nodes[name].free < each.gpus_per_pod)
         if each not in released and (node := next(held, None)) is not None:
             yield f"replica {each.replica} waits until pods that leave {node} are gone"
-
-
-def _left(node: FabricNode) -> int:
-    return node.total - node.used
 
 
 def _why_no_slot(course: Course, have: int) -> str:
@@ -233,8 +229,7 @@ def _why_waiting(failure: Failure) -> str:
 def capacity_request(growth: Growth) -> CapacityRequest | None:
     """What nothing in the fabric has room for: what a cluster autoscaler, or a person, would have to add."""
     missing = growth.missing - len(growth.added)
-    has_no_slot = growth.refusal is not None and growth.refusal.reason is Reason.NoSlot
-    if not has_no_slot or growth.waits_for is not None or missing < 1:
+    if not growth.lacks_a_slot or missing < 1:
         return None
     shape, stages = growth.planned.plan.shape, 1
     if growth.planned.spec.placement.domain is DomainRule.Preferred:
