@@ -28,7 +28,7 @@ IMAGE_REASONS = frozenset(
 )
 # What the kubelet says of any container that ended by itself: no news.
 _SAYS_NOTHING = frozenset({"", "Error", "Completed", "Failed"})
-_MOST_TELLING = (
+WHY_PODS_END = (  # the most telling first
     Reason.ImageUnavailable,
     Reason.EngineFailed,
     Reason.StartTimedOut,
@@ -47,7 +47,7 @@ def explain_end(
     The pod is named where it is one `of_several` of its replica.
     """
     said = [(pod, _named(pod, _explain(pod, read_failure), of_several=of_several)) for pod in pods]
-    return min(said, key=lambda one: _MOST_TELLING.index(one[1].reason))
+    return min(said, key=lambda one: WHY_PODS_END.index(one[1].reason))
 
 
 def _named(pod: PodRecord, explanation: Explanation, *, of_several: bool) -> Explanation:

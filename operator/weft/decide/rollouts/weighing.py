@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from weft.decide.counting.worth import ROUNDING
 from weft.decide.course import NOTHING_TO_WEIGH, Weighing
+from weft.decide.replicas.ending import WHY_PODS_END
 from weft.decide.rollouts.backoff import remaining_seconds
 from weft.decide.rollouts.pairing import rollout_of, rolls_as_a_pair
 from weft.decide.rollouts.rollout import a_part_holds_it, has_to_go, limits_of, serving
@@ -30,15 +31,6 @@ if TYPE_CHECKING:
 PATIENCE_SECONDS = 600.0
 # A wait that is over sooner is no news: it passes whenever others begin to answer, and what they lack is not known yet.
 NEWS_SECONDS = 60.0
-_OF_THE_ENGINE = frozenset(
-    {
-        Reason.EngineFailed,
-        Reason.EngineCoreDied,
-        Reason.EngineFailedSilently,
-        Reason.ImageUnavailable,
-        Reason.StartTimedOut,
-    }
-)
 
 
 def weigh(turn: Turn, unit: Sequence[Turn], now: float) -> Weighing:
@@ -99,7 +91,7 @@ def _an_engine_is_at_it(course: Course, newcomers: Sequence[Departure], now: flo
     replicas, failure = course.turn.survivors.replicas, course.failure
     bound = {each.assignment.replica for each in replicas if len(each.bound) == each.assignment.pods}
     starts = any(each.assignment.replica in bound for each in newcomers)
-    failed = failure is not None and failure.explanation.reason in _OF_THE_ENGINE
+    failed = failure is not None and failure.explanation.reason in WHY_PODS_END
     return starts or (failed and remaining_seconds(failure, now) > 0)
 
 

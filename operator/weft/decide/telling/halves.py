@@ -10,7 +10,7 @@ from weft.decide.telling.pair_figures import figures_of_pair
 from weft.decide.telling.transport import expected_transfer_seconds, transport_of
 from weft.domain.decision import PoolDecision, SplitDecision
 from weft.domain.reasons import Explanation, Reason
-from weft.domain.status import TRUE, Condition
+from weft.domain.status import FALSE, TRUE, UNKNOWN, Condition
 from weft.shaping import Unpaired
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 _LIVE = ("SLOMet", "NetworkBound")
 _KINDS = ("Planned", "ArgumentsUnknown", "Relaxed", "Placed", *_LIVE, "TransfersFailing", "CapacityRequested")
-_GOOD_LAST, _BAD_FIRST = ("False", "Unknown", TRUE), (TRUE, "Unknown", "False")
-_TIMED_BY_ONE = (TRUE, "False", "Unknown")  # the half that waits for KV times it, and the other one cannot know
+_GOOD_LAST, _BAD_FIRST = (FALSE, UNKNOWN, TRUE), (TRUE, UNKNOWN, FALSE)
+_TIMED_BY_ONE = (TRUE, FALSE, UNKNOWN)  # the half that waits for KV times it, and the other one cannot know
 _BAD_WHEN_TRUE = {"ArgumentsUnknown", "Relaxed", "NetworkBound", "TransfersFailing", "CapacityRequested"}
 
 
@@ -78,12 +78,12 @@ def _conditions(split: SplitRecord, pair: Pair | Unpaired, halves: list[PoolDeci
     present = [(role, half) for role, half in zip(HALVES, halves, strict=True) if half is not None]
     if isinstance(pair, Unpaired):
         nothing = Explanation(Reason.NothingToPlace, "there is no valid plan")
-        unplanned = (Condition("Planned", "False", _told(split, pair)), Condition("Placed", "Unknown", nothing))
+        unplanned = (Condition("Planned", FALSE, _told(split, pair)), Condition("Placed", UNKNOWN, nothing))
         return (*unplanned, *(found for kind in _LIVE if (found := _worst(split, kind, present)) is not None))
     if not present:
         planned = Explanation(Reason.ShapeChosen, "both halves run the same engine release")
         nothing = Explanation(Reason.NothingToPlace, "the child pools do not exist yet")
-        return Condition("Planned", "True", planned), Condition("Placed", "Unknown", nothing)
+        return Condition("Planned", TRUE, planned), Condition("Placed", UNKNOWN, nothing)
     return tuple(found for kind in _KINDS if (found := _worst(split, kind, present)) is not None)
 
 
