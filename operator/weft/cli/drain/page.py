@@ -8,7 +8,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from weft.domain.texts.figures import counted
+from weft.domain.texts.figures import counted, some_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -85,17 +85,13 @@ def _stay(each: Staying) -> str:
 
 def _rest(drain: Drain) -> Iterator[str]:
     if drain.others:
-        held = ", ".join(f"{name} ({counted(gpus, 'GPU')})" for name, gpus in drain.others[:NAMED])
-        yield f"not Weft's to move: {held}{_more(len(drain.others))}"
+        held = [f"{name} ({counted(gpus, 'GPU')})" for name, gpus in drain.others]
+        yield f"not Weft's to move: {some_of(held, NAMED)}"
     if drain.elsewhere:
         moved = dict.fromkeys(f"{each.pool.namespace}/{each.pool.name}" for each in drain.elsewhere)
-        yield f"changes too, without a replica there: {', '.join(list(moved)[:NAMED])}{_more(len(moved))}"
+        yield f"changes too, without a replica there: {some_of(list(moved), NAMED)}"
     names = [f"{key.namespace}/{key.name}" for key in drain.untouched]
-    yield f"untouched: {', '.join(names[:NAMED]) or 'no other pool is there'}{_more(len(names))}"
-
-
-def _more(count: int) -> str:
-    return f" and {count - NAMED} more" if count > NAMED else ""
+    yield f"untouched: {some_of(names, NAMED) or 'no other pool is there'}"
 
 
 def drain_data(drain: Drain) -> Json:

@@ -15,6 +15,7 @@ from weft.cli.simulate.plans import only_what_may_be_used, refuse_what_is_not_si
 from weft.cli.simulate.requests import requests_of, seed_of
 from weft.cli.simulate.resources import chosen_resources, the_one
 from weft.domain.errors import Invalid
+from weft.domain.texts.figures import some_of
 from weft.domain.texts.units import parse_duration_seconds
 from weft.domain.workload import Slo
 from weft.twin.cluster.start_up import Fault, FaultKind, StartPhases
@@ -194,13 +195,8 @@ def _fault(text: str, world: World, end: float) -> Fault:
     names: Sequence[str] = [node.name for node in world.nodes]
     if name not in names:
         near = get_close_matches(name, names, 1)
-        known = f", perhaps {near[0]}" if near else f": there are {_some_of(names)}"
+        known = f", perhaps {near[0]}" if near else f": there are {some_of(names, _NAMED)}"
         raise CommandFailure(f"--fail: there is no node {name!r:.80}{known}")
     if seconds >= end:
         raise CommandFailure(f"--fail {text!r:.80} is too late: the last request comes at {end:g} s")
     return Fault(name, seconds, FaultKind.Fails)
-
-
-def _some_of(names: Sequence[str]) -> str:
-    more = len(names) - _NAMED
-    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")

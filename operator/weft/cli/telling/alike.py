@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from weft.domain.reasons import Explanation
+from weft.domain.texts.figures import some_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -38,5 +39,4 @@ def _together(alike: list[tuple[str, Explanation]]) -> Explanation:
     names = list(dict.fromkeys(name for name, _ in others if name))
     if not names:
         return first
-    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    return Explanation(first.reason, f"{first.message}; likewise {', '.join(names[:_MOST_NAMES])}{more}")
+    return Explanation(first.reason, f"{first.message}; likewise {some_of(names, _MOST_NAMES)}")

@@ -12,6 +12,7 @@ from weft.decide.replicas.promises import held_by
 from weft.decide.replicas.slots import fits_in_place
 from weft.decide.rollouts.rollout import limits_of
 from weft.domain.moves import Relocation
+from weft.domain.texts.figures import some_of
 from weft.domain.values.changed import changed
 from weft.engines.kv.nvlink import over_nvlink
 from weft.placement import Departure, Hold, Movable, repack
@@ -149,9 +150,8 @@ def _tell(course: Course, found: Repacking, purse: Purse) -> None:
 
 
 def _would_open(found: Repacking) -> str:
-    named = ", ".join(_told(move) for move in found.moves[:NAMED])
-    more = f" and {len(found.moves) - NAMED} more" if len(found.moves) > NAMED else ""
-    return f"moving {named}{more} would make room ({'1 GPU moves' if found.gpus == 1 else f'{found.gpus} GPUs move'})"
+    named = some_of([_told(move) for move in found.moves], NAMED)
+    return f"moving {named} would make room ({'1 GPU moves' if found.gpus == 1 else f'{found.gpus} GPUs move'})"
 
 
 def _told(move: Move) -> str:
@@ -159,7 +159,7 @@ def _told(move: Move) -> str:
 
 
 def _nodes(nodes: Sequence[str]) -> str:
-    return nodes[0] if len(nodes) == 1 else f"{nodes[0]} and {len(nodes) - 1} more"
+    return some_of(nodes, 1)
 
 
 def say_who_fits_in_place(courses: Iterable[Course], free: FreeMap) -> None:

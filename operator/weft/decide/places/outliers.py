@@ -17,7 +17,7 @@ from weft.domain.pool_memory import Outliers
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.spec import RolloutStrategy
 from weft.domain.status import TRUE, Condition
-from weft.domain.texts.figures import agreeing
+from weft.domain.texts.figures import agreeing, some_of
 from weft.domain.values.changed import changed
 from weft.domain.workload import Role
 from weft.placement import Departure
@@ -133,10 +133,9 @@ def _all_alike(named: Sequence[Outlier]) -> str:
     """Say who fails to fetch KV where no sibling does better: replacing one of them would help nobody."""
     who = f"replica {named[0].replica} {_SAID[Reason.TransfersFail]}"
     if len(named) > 1:
-        listed = ", ".join(str(each.replica) for each in named[:_MOST_NAMED])
-        more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
+        listed = some_of([str(each.replica) for each in named], _MOST_NAMED)
         failed = "have failed for 5 min to fetch part of their KV, and compute such prompts themselves"
-        who = f"replicas {listed}{more} {failed}"
+        who = f"replicas {listed} {failed}"
     return f"{who}; not replaced: too few siblings are better to expect an improvement"
 
 

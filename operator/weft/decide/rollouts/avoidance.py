@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from weft.domain.status import MOST_AVOIDED, Avoided
+from weft.domain.texts.figures import some_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,6 +52,4 @@ def come_last(avoided: Sequence[Avoided]) -> str:
     """The words to add to a failure, such as `; other nodes than b-0 come first`; empty where no node is avoided."""
     if not avoided:
         return ""
-    more = len(avoided) - _NAMED
-    names = ", ".join(each.node for each in avoided[:_NAMED])
-    return f"; other nodes than {names}{f' and {more} more' if more > 0 else ''} come first"
+    return f"; other nodes than {some_of([each.node for each in avoided], _NAMED)} come first"

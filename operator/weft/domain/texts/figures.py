@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _EXPONENT_FROM = 1e10  # beyond any rate, count or cost that can be asked for
 _MINUTE, _HOUR = 60.0, 3600.0
@@ -39,6 +43,12 @@ def request_rate(value: float) -> str:
 def counted(count: int, noun: str) -> str:
     """`1 GPU`, `8 GPUs`."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def some_of(names: Sequence[str], most: int) -> str:
+    """`b-0, b-1 and 3 more`: the first `most` names, and how many others there are."""
+    more = len(names) - most
+    return f"{', '.join(names[:most])}{f' and {more} more' if more > 0 else ''}"
 
 
 def agreeing(count: int, one: str, many: str) -> str:

@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from weft.domain.texts.figures import counted
+from weft.domain.texts.figures import counted, some_of
 from weft.twin.traffic.clock import MILLISECONDS, SECONDS, Clock, FromZero, parted
 from weft.twin.traffic.trace import TraceError
 
@@ -137,6 +137,5 @@ def _bare(name: str) -> str:
 def _of(models: Counter[str]) -> str:
     """Name the models with the most requests."""
     order = sorted(models.items(), key=lambda each: (-each[1], each[0]))
-    more = len(order) - _NAMED_MODELS
-    listed = ", ".join(f"{name}: {requests:,}" for name, requests in order[:_NAMED_MODELS])
-    return f"{counted(len(order), 'model')} ({listed}{f' and {more} more' if more > 0 else ''})"
+    listed = some_of([f"{name}: {requests:,}" for name, requests in order], _NAMED_MODELS)
+    return f"{counted(len(order), 'model')} ({listed})"
