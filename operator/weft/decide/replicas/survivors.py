@@ -230,18 +230,13 @@ def survivors(pool: PoolRecord, planned: Planned | None, roll: Roll, free: FreeM
     there is nothing to judge, and no promise is left to keep. Those on silent nodes come last: which room there is for
     their successors is known once promises to the others are kept.
     """
-    standing = roll.standing(pool)
-    as_planned = planned is None or standing.widths <= {(planned.revision, planned.plan.shape.pods)}
-    parts = not as_planned and any(planned is not None and _is_a_part(each, planned) for each in standing.replicas)
+    standing, replicas = roll.standing(pool), roll.replicas(pool)
+    parts = planned is not None and _has_parts(standing, planned)
     if not parts and roll.are_sound(pool):
-        return Survivors(roll.replicas(pool), standing=standing)
-    start = (pool.status.start_up or planned.start_up).in_use if planned is not None else 0
-    seen = roll.observations.get(pool.key.uid)
-    limit = planned.spec.rollout.start_timeout_seconds if planned is not None else None
-    around = Surroundings(roll.now, roll.nodes, roll.away_since, _reader_of(pool.status.engine), start, seen, limit)
+        return Survivors(replicas, standing=standing)
+    around = _surroundings(pool, planned, roll)
     kept: list[AssignedReplica] = []
     losses: list[Loss] = []
-    replicas = roll.replicas(pool)
     for replica in sorted(replicas, key=_ANSWERS, reverse=True):
         loss = _part(replica, planned) if parts and planned is not None else None
         if loss is None and not roll.is_sound(pool, replica):
@@ -258,6 +253,21 @@ def survivors(pool: PoolRecord, planned: Planned | None, roll: Roll, free: FreeM
     kept.sort(key=_NUMBER)
     stranded = roll.stranded(pool, kept) if planned is not None else ()
     return Survivors(tuple(kept), tuple(sorted(losses, key=_NUMBER)), stranded=stranded)
+
+
+def _surroundings(pool: PoolRecord, planned: Planned | None, roll: Roll) -> Surroundings:
+    """What claims about replicas of this pool look at; without a valid plan, starts take no time and have no limit."""
+    reader, seen = _reader_of(pool.status.engine), roll.observations.get(pool.key.uid)
+    if planned is None:
+        return Surroundings(roll.now, roll.nodes, roll.away_since, reader, 0, seen)
+    start, limit = (pool.status.start_up or planned.start_up).in_use, planned.spec.rollout.start_timeout_seconds
+    return Surroundings(roll.now, roll.nodes, roll.away_since, reader, start, seen, limit)
+
+
+def _has_parts(standing: Standing, planned: Planned) -> bool:
+    """Whether any replica is a part of one; looked at where not all have the planned revision and number of pods."""
+    as_planned = standing.widths <= {(planned.revision, planned.plan.shape.pods)}
+    return not as_planned and any(_is_a_part(each, planned) for each in standing.replicas)
 
 
 def _is_a_part(replica: AssignedReplica, planned: Planned) -> bool:
