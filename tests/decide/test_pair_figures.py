@@ -75,6 +75,16 @@ def test_a_prefill_half_has_no_time_per_token() -> None:
     assert ("True", "WithinSLO", "p95 TTFT within target") == world.condition("pd-prefill", "SLOMet")
 
 
+def test_nor_has_one_that_is_held_without_a_plan() -> None:
+    """It serves on, and its SLO is judged on as before: by what a prefill engine can measure."""
+    world = late_world()
+    before = world.condition("pd-prefill", "SLOMet")
+    world.nodes.clear()
+    world.decide()
+    assert "NoAccelerator" == world.condition("pd-prefill", "Planned")[1]
+    assert ("True", "WithinSLO", "p95 TTFT within target") == before == world.condition("pd-prefill", "SLOMet")
+
+
 def test_a_split_tells_what_each_half_knows() -> None:
     """Both of the SLO, where it is met, and of KV transfers the half that times them."""
     world = late_world()

@@ -43,8 +43,9 @@ def seen_of(role: Role, seen: PoolObservation | None) -> PoolObservation | None:
     )
 
 
-def slo_met(slo: Slo, observation: PoolObservation | None) -> Condition:
-    """Whether every measured percentile with a target is within it."""
+def slo_met(role: Role, wished: Slo, observation: PoolObservation | None) -> Condition:
+    """Whether every percentile that a replica of this role can miss is within its target, as far as it is measured."""
+    slo, observation = targets_of(role, wished), seen_of(role, observation)
     if not slo.ttft and not slo.tpot:
         return Condition("SLOMet", UNKNOWN, Explanation(Reason.NoSLO, "spec.slo sets no target"))
     if observation is None or observation.answered <= 0:

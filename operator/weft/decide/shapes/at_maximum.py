@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from weft.decide.measured.judged import seen_of, slo_met, targets_of
+from weft.decide.measured.judged import slo_met
 from weft.decide.plans.kept_shapes import SHAPE_STAYS_SECONDS
 from weft.domain.reasons import Reason
 from weft.domain.scaling_spec import ScalingMode
@@ -57,7 +57,7 @@ def met_lately(turn: Turn, now: float) -> tuple[float, float] | None:
     spec, before = turn.planned.spec, turn.memory.met
     if before is not None and before[0] > now:  # the clock was set back
         before = None
-    told = slo_met(targets_of(spec.role, spec.slo), seen_of(spec.role, turn.observation)).status
+    told = slo_met(spec.role, spec.slo, turn.observation).status
     if told == UNKNOWN:
         return before
     is_met = 1.0 if told == TRUE else 0.0

@@ -53,7 +53,7 @@ def _conditions(
         yield from conditions.relaxed(spec)
     yield conditions.placed(Explanation(Reason.NothingToPlace, f"there is no valid plan{_who_keeps_its_place(seen)}"))
     if spec is not None:
-        yield slo_met(spec.slo, observation)
+        yield slo_met(spec.role, spec.slo, observation)
         yield network_bound(spec.role, spec.slo, observation)
 
 

@@ -112,14 +112,14 @@ def _start_up(course: Course, now: float) -> StartUp | None:
 
 def _conditions(course: Course, request: CapacityRequest | None, free: FreeMap, now: float) -> tuple[Condition, ...]:
     spec, plan = course.turn.planned.spec, course.turn.planned.plan
-    slo, seen = targets_of(spec.role, spec.slo), seen_of(spec.role, course.turn.observation)
+    seen = course.turn.observation
     return (
         conditions.planned(plan),
         *conditions.arguments_unknown(spec.engine.args, plan.engine),
         *conditions.relaxed(spec),
         conditions.placed(placement_of(course, free, now)),
-        slo_met(slo, seen),
-        network_bound(spec.role, slo, seen),
+        slo_met(spec.role, spec.slo, seen),
+        network_bound(spec.role, spec.slo, seen),
         *transfers_failing(course, now),
         *conditions.capacity_requested(request),
     )
