@@ -8,6 +8,7 @@ import pytest
 
 from tests.decide.world import World, external, pool, pool_spec
 from tests.fabric.cluster import board
+from tests.scaling.cases import seen
 from weft.decide.replicas.health import SCHEDULING_SECONDS, Loss
 from weft.decide.rollouts.backoff import failed_again, remaining_seconds, wait_seconds
 from weft.domain.cluster import ContainerFailure, PodPhase
@@ -330,6 +331,20 @@ def test_what_was_created_is_released_although_the_plan_became_invalid() -> None
     scale = world.status("chat").scale
     assert scale is not None
     assert scale.message.startswith("held at 1 replica: ")
+
+
+def test_without_a_valid_plan_what_comes_is_shown_as_before() -> None:
+    world = serving_world(2)
+    world.observations["uid-chat"] = seen(3.0, 2)
+    world.turn()
+    spec = world.pools["chat"].spec
+    assert spec is not None
+    world.edit("chat", replace(spec, model=replace(spec.model, model_id="nobody/knows")))
+    world.observations["uid-chat"] = seen(5.0, 2)
+    world.turn()
+    observed = world.status("chat").observed
+    assert observed is not None
+    assert 5.0 == observed.requests_per_second
 
 
 def test_without_a_valid_plan_nothing_is_given_up() -> None:

@@ -13,12 +13,14 @@ from weft.domain.status import FALSE, TRUE, UNKNOWN, Condition
 from weft.domain.texts.figures import seconds
 from weft.domain.values.changed import changed
 from weft.domain.workload import Role
-from weft.scaling import is_resolved, read_percentile
+from weft.scaling import is_resolved, live_figures, read_percentile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from weft.domain.snapshot import PoolObservation
+    from weft.domain.spec import PoolSpec
+    from weft.domain.status import Observed
     from weft.domain.workload import Slo
 
 _TPOT = "tpot"
@@ -41,6 +43,11 @@ def seen_of(role: Role, seen: PoolObservation | None) -> PoolObservation | None:
         unresolved=tuple(each for each in seen.unresolved if each[0] != _TPOT),
         caveats=tuple(each for each in seen.caveats if each.figure != _TPOT),
     )
+
+
+def figures_of(spec: PoolSpec, observation: PoolObservation | None, live: tuple[str, ...]) -> Observed | None:
+    """The live figures that a status shows, of what a replica of this role has; `live` names what replaces the spec."""
+    return live_figures(seen_of(spec.role, observation), targets_of(spec.role, spec.slo), live)
 
 
 def slo_met(role: Role, wished: Slo, observation: PoolObservation | None) -> Condition:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from weft.decide.course import PoolOutcome
-from weft.decide.measured.judged import slo_met
+from weft.decide.measured.judged import figures_of, slo_met
 from weft.decide.measured.learning import unwatched
 from weft.decide.measured.network import network_bound
 from weft.decide.replicas.vanished import again_seconds, remembered_since
@@ -15,6 +15,7 @@ from weft.domain.decision import PoolDecision
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.texts.figures import agreeing, counted
 from weft.domain.values.changed import changed
+from weft.scaling import replaced_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,13 +30,15 @@ if TYPE_CHECKING:
 def hold(prospect: Prospect, state: PassState) -> PoolOutcome:
     """The outcome of a pool without a plan: assigned replicas are completed and stay; those that lost their slot go."""
     pool, seen = prospect.pool, state.survivors[prospect.pool.key.uid]
+    observation = state.snapshot.observations.get(pool.key.uid)
     problem = prospect.problem or Explanation(Reason.HoldNotPlanned, "the other half of the split has no valid plan")
     status = replace(pool.status, assignments=tuple(replica.assignment for replica in seen.replicas))
     if pool.spec is not None:
         desired = counted(pool.status.desired_replicas, "replica")
         held = Explanation(Reason.HoldNotPlanned, f"held at {desired}: {problem.message}")
-        status = replace(status, scale=held)
-    checks = tuple(_conditions(prospect, problem, seen, state.snapshot.observations.get(pool.key.uid)))
+        live = replaced_values(pool.spec.workload, prospect.live or pool.spec.workload, observation)
+        status = replace(status, scale=held, observed=figures_of(pool.spec, observation, live))
+    checks = tuple(_conditions(prospect, problem, seen, observation))
     lost = tuple(loss.explanation for loss in seen.losses)
     decision = PoolDecision(pool.key, pool.generation, status, pool.status.desired_replicas, checks, lost)
     now = state.snapshot.now

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from weft.decide.counting.budgets import PROMISED_SECONDS
 from weft.decide.course import PoolOutcome
-from weft.decide.measured.judged import seen_of, slo_met, targets_of
+from weft.decide.measured.judged import figures_of, slo_met
 from weft.decide.measured.network import network_bound
 from weft.decide.places.outliers import outlier_events, outliers_after, transfers_failing
 from weft.decide.plans.kept_shapes import changes_in_seconds
@@ -36,7 +36,6 @@ from weft.domain.decision import PoolDecision
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.values.changed import changed
 from weft.placement import choose_victims
-from weft.scaling import live_figures
 from weft.scaling.underperforming.outliers import wake_after_seconds
 
 if TYPE_CHECKING:
@@ -80,8 +79,7 @@ def _how_many_have_a_place(course: Course) -> int:
 
 def _status(course: Course, assignments: tuple[Assignment, ...], places: Places, now: float) -> PoolStatus:
     turn, planned, growth = course.turn, course.turn.planned, course.growth
-    role, slo, before = planned.spec.role, planned.spec.slo, planned.pool.status
-    lacks = places.replicas < growth.desired
+    before, lacks = planned.pool.status, places.replicas < growth.desired
     return changed(
         before,
         desired_replicas=growth.desired,
@@ -92,7 +90,7 @@ def _status(course: Course, assignments: tuple[Assignment, ...], places: Places,
         assignments=assignments,
         failure=course.failure,
         scale=turn.scale.explanation,
-        observed=live_figures(seen_of(role, turn.observation), targets_of(role, slo), turn.live),
+        observed=figures_of(planned.spec, turn.observation, turn.live),
         moves=course.moves.told,
         opening=course.moves.opening if growth.refusal is not None else (),
         avoided=avoided_by(turn, now),
