@@ -16,7 +16,7 @@ no wide forecast of a quiet night. When forecasts fell short more than usual lat
 come in clusters. But for what a new pool is believed to scatter by, no margin reaches beyond the most that came lately:
 in the middle of a burst, another one on top of it is not what quiet times have taught.
 
-Here is what a forecast is made of; `forecast_learning` moves that on with every bin.
+Here is what a forecast is made of; `learning` moves that on with every bin.
 """
 
 from __future__ import annotations
