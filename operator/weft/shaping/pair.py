@@ -80,7 +80,7 @@ def choose_pair(prefill: ShapeRequest, decode: ShapeRequest, catalog: Catalog) -
         return _nothing_in_common(ours, theirs)
     engines = _engines(prefill, decode, catalog)
     tried = {
-        generation: _best_tried(_tried(prefill, decode, Partner(generation, engine), catalog) for engine in engines)
+        generation: _of_all_engines(_tried(prefill, decode, Partner(generation, engine), catalog) for engine in engines)
         for generation in common
     }
     found = [pair for pairs, _ in tried.values() for pair in pairs]
@@ -111,7 +111,7 @@ def _engines(prefill: ShapeRequest, decode: ShapeRequest, catalog: Catalog) -> t
     return tuple(engine for engine in wished_engines(prefill, catalog) if engine in theirs)
 
 
-def _best_tried(tried: Iterable[tuple[list[_Pair], Unpaired | None]]) -> tuple[list[_Pair], Unpaired | None]:
+def _of_all_engines(tried: Iterable[tuple[list[_Pair], Unpaired | None]]) -> tuple[list[_Pair], Unpaired | None]:
     """The pairs of all engines, and the first problem of any."""
     outcomes = list(tried)
     problem = next((problem for _, problem in outcomes if problem is not None), None)
