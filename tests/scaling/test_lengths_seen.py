@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.scaling.cases import seen
 from weft.domain.workload import Workload
 from weft.perf.lengths import lengths
-from weft.scaling import live_workload, remembered
+from weft.scaling import lengths_after, live_workload
 from weft.scaling.traffic.lengths_seen import MOST_SECONDS, Mean, apart, over_enough
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def minutes(*means: float | None, rate: float = 8.0) -> tuple[LengthSample, ...]
     """What is remembered after a look every 20 s; each minute's mean is a look's."""
     known: tuple[LengthSample, ...] = ()
     for index in range(3 * len(means)):
-        known = remembered(known, look(means[index // 3], rate), 20.0 * index)
+        known = lengths_after(known, look(means[index // 3], rate), 20.0 * index)
     return known
 
 
@@ -49,8 +49,8 @@ def test_samples_are_a_minute_apart_and_go_after_ten() -> None:
 
 def test_looks_that_tell_nothing_are_not_remembered() -> None:
     known = minutes(1000)
-    assert remembered(known, None, 100.0) == known
-    assert remembered(known, look(1000.0, 0.01), 100.0) == known
+    assert lengths_after(known, None, 100.0) == known
+    assert lengths_after(known, look(1000.0, 0.01), 100.0) == known
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_long_tails_move_a_small_pool_less_than_its_minutes_do() -> None:
     for minute in range(60):
         mean = fmean(usual.median * random.lognormvariate(0.0, usual.deviation) for _ in range(120))
         observation = look(mean, 2.0)
-        known = remembered(known, observation, 60.0 * minute)
+        known = lengths_after(known, observation, 60.0 * minute)
         in_force = live_workload(LONG_TAILED, observation, in_force, known)
         minute_means.append(mean)
         forces.append(in_force.input_tokens)
@@ -131,7 +131,7 @@ def long_ones(times: float, rate: float, looks: int = 30, mean: float = 2000.0) 
     in_force = LONG_TAILED
     for index in range(looks):
         observation = look(mean, rate, times * mean)
-        known = remembered(known, observation, 20.0 * index)
+        known = lengths_after(known, observation, 20.0 * index)
         in_force = live_workload(LONG_TAILED, observation, in_force, known)
     return in_force.input_tokens_p95 / in_force.input_tokens
 
@@ -154,7 +154,7 @@ def test_a_minute_of_few_requests_tells_nothing_of_the_longest() -> None:
 
 def test_where_nobody_tells_the_longest_keep_their_distance_from_the_mean() -> None:
     observation = look(4000.0, 20.0)
-    in_force = live_workload(LONG_TAILED, observation, None, remembered((), observation, 0.0))
+    in_force = live_workload(LONG_TAILED, observation, None, lengths_after((), observation, 0.0))
     assert (in_force.input_tokens, in_force.input_tokens_p95) == (4000.0, 14000.0)
 
 
@@ -164,11 +164,11 @@ def test_a_95th_percentile_below_the_mean_is_no_sign_of_lengths_that_are_all_ali
 
 
 def test_within_a_minute_nothing_new_is_known_of_the_longest() -> None:
-    known = remembered((), look(2000.0, 20.0, 7000.0), 0.0)
+    known = lengths_after((), look(2000.0, 20.0, 7000.0), 0.0)
     in_force = live_workload(LONG_TAILED, look(2000.0, 20.0, 7000.0), LONG_TAILED, known)
     for seconds in (80.0, 100.0, 120.0):
         observation = look(2000.0, 20.0, 2400.0 if seconds > 80.0 else 7000.0)
-        known = remembered(known, observation, seconds)
+        known = lengths_after(known, observation, seconds)
         in_force = live_workload(LONG_TAILED, observation, in_force, known)
     assert in_force == LONG_TAILED
 
@@ -178,7 +178,7 @@ def test_longest_ones_beyond_any_log_normal_are_no_news_to_each_other() -> None:
     known: tuple[LengthSample, ...] = ()
     declared = replace(LONG_TAILED, input_tokens_p95=10_000.0)
     for index in range(30):
-        known = remembered(known, look(2000.0, 20.0, 14_000.0), 20.0 * index)
+        known = lengths_after(known, look(2000.0, 20.0, 14_000.0), 20.0 * index)
     assert live_workload(declared, look(2000.0, 20.0, 14_000.0), None, known).input_tokens_p95 == 10_000.0
 
 
@@ -190,6 +190,6 @@ def test_whatever_is_told_of_lengths_what_is_in_force_are_lengths(
     in_force = LONG_TAILED
     for index, (mean, p95) in enumerate(told):
         observation = look(mean, 20.0, p95)
-        known = remembered(known, observation, 60.0 * index)
+        known = lengths_after(known, observation, 60.0 * index)
         in_force = live_workload(LONG_TAILED, observation, in_force, known)
         assert 0.0 < in_force.input_tokens <= in_force.input_tokens_p95 < math.inf

@@ -9,7 +9,7 @@ import pytest
 
 from tests.scaling.cases import seen
 from weft.domain.workload import Workload
-from weft.scaling import live_workload, remembered
+from weft.scaling import lengths_after, live_workload
 
 if TYPE_CHECKING:
     from weft.domain.pool_memory import LengthSample
@@ -25,7 +25,7 @@ def after(*minutes: Rare, mean: float = 2000.0, rate: float = 10.0, before: Rare
     workload = replace(DECLARED, rare_prompts=before)
     for minute, rare in enumerate(minutes):
         look = replace(seen(rate, 1), input_tokens=mean, output_tokens=100.0, rare_prompts=rare)
-        known = remembered(known, look, 60.0 * minute)
+        known = lengths_after(known, look, 60.0 * minute)
         workload = live_workload(DECLARED, look, workload, known)
     return workload.rare_prompts
 

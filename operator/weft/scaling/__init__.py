@@ -20,7 +20,7 @@ from weft.scaling.settle import ScaleAnswer
 from weft.scaling.sight import Ceiling, ScaleRequest
 from weft.scaling.split import scale_split
 from weft.scaling.traffic.attainment import is_resolved
-from weft.scaling.traffic.lengths_seen import remembered
+from weft.scaling.traffic.lengths_seen import lengths_after
 from weft.scaling.traffic.live import live_figures, live_workload, replaced_values
 
 __all__ = [
@@ -36,10 +36,10 @@ __all__ = [
     "is_worth_a_write",
     "kept_now",
     "kv_in_use",
+    "lengths_after",
     "live_figures",
     "live_workload",
     "read_percentile",
-    "remembered",
     "replaced_values",
     "restored",
     "scale_pool",

@@ -43,7 +43,7 @@ def with_chance(rate: float) -> float:
     return rate * (1.0 + min(MOST_KEPT, MOST_CHANCE / math.sqrt(max(1.0, rate * LOAD_WINDOW_SECONDS))))
 
 
-def remembered(loads: tuple[LoadSample, ...], latest: LoadSample) -> tuple[LoadSample, ...]:
+def loads_after(loads: tuple[LoadSample, ...], latest: LoadSample) -> tuple[LoadSample, ...]:
     """The samples of a whole minute, at most one every five seconds, the newest always among them."""
     longest = LOAD_WINDOW_SECONDS + SHORTEST_GROWTH_SECONDS
     recent = [load for load in loads if 0 <= latest.at - load.at <= longest]

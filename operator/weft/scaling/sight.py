@@ -26,7 +26,7 @@ from weft.scaling.looks import (
     SURELY,
     grown,
     is_whole_minute,
-    remembered,
+    loads_after,
     surely_came,
 )
 from weft.scaling.reading import LoadReading, counted_at_front, front_tells, is_backlog, read
@@ -149,7 +149,7 @@ def look(request: ScaleRequest) -> Sight:
     memory = _with_replicas(memory, request, found)
     at_front = found.arrivals / found.arrival_seconds if found.at_front else None
     latest = LoadSample(request.now, found.waiting, found.outstanding, found.answered, at_front)
-    loads = remembered(memory.loads, latest)
+    loads = loads_after(memory.loads, latest)
     if found.whole:
         unbroken = memory.seen is not None and request.now - memory.seen <= GAP_SECONDS
         memory = changed(memory, loads=loads, since=memory.since if unbroken else request.now, seen=request.now)

@@ -19,8 +19,8 @@ from weft.scaling import (
     RatioGuard,
     ScaleAnswer,
     ScaleRequest,
+    lengths_after,
     live_workload,
-    remembered,
     scale_pool,
     scale_split,
     without_costs,
@@ -108,7 +108,7 @@ def _live(pool: PoolRecord, unit: Unit, snapshot: Snapshot) -> tuple[Workload | 
     if memory is not None and memory.declared == declared:
         in_force, lengths = memory.workload, memory.lengths
     seen = _traffic(unit, snapshot)
-    lengths = remembered(lengths, seen, snapshot.now)
+    lengths = lengths_after(lengths, seen, snapshot.now)
     return live_workload(declared, seen, in_force, lengths), lengths
 
 

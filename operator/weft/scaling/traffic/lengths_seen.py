@@ -70,7 +70,9 @@ def has_enough_traffic(observation: PoolObservation) -> bool:
     return what_is_missing(observation) is None and rate is not None and rate >= ENOUGH_REQUESTS_PER_SECOND
 
 
-def remembered(known: tuple[LengthSample, ...], seen: PoolObservation | None, now: float) -> tuple[LengthSample, ...]:
+def lengths_after(
+    known: tuple[LengthSample, ...], seen: PoolObservation | None, now: float
+) -> tuple[LengthSample, ...]:
     """Samples of the last minutes with this look; the next drops it if less than a minute after the one before."""
     if seen is None or not has_enough_traffic(seen):
         return known

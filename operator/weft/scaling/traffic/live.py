@@ -16,10 +16,10 @@ from weft.scaling.traffic.lengths_seen import (
     WINDOW_SECONDS,
     apart,
     has_enough_traffic,
+    lengths_after,
     over_enough,
     p95_over_mean,
     rare_ones,
-    remembered,
 )
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def live_workload(
     base = in_force or declared
     if observation is None or not has_enough_traffic(observation):
         return base
-    lately = lately or remembered((), observation, 0.0)
+    lately = lately or lengths_after((), observation, 0.0)
     found = _with_means(base, observation, lately)
     is_another_minute = len(lately) == 1 or lately[-1].at - lately[-2].at >= WINDOW_SECONDS
     return _with_longest(found, lately) if is_another_minute else found
