@@ -10,10 +10,9 @@ import pytest
 
 from tests.render.pools import RELEASE, plan, shape, spec
 from weft.domain.errors import Invalid
-from weft.domain.hardware import Precision
 from weft.domain.reasons import Reason
 from weft.domain.shape import EngineName, Shape
-from weft.domain.spec import EngineSpec, KVSpec, ModelSource, ModelSpec, PodSpec, PoolSpec, SourceKind
+from weft.domain.spec import EngineSpec, KVSpec, ModelSpec, PoolSpec
 from weft.domain.texts.units import GIB
 from weft.engines import ContainerLaunch, LaunchRequest, adapter_for
 from weft.engines.kv.disks import EPHEMERAL, FILLED
@@ -86,46 +85,6 @@ def test_all_processes_of_a_rank_have_one_seed_which_the_user_may_choose() -> No
     assert variables(launched(keeping("", env=(("PYTHONHASHSEED", "7"),))))["PYTHONHASHSEED"] == "7"
     native = spec(kv=KVSpec(offload_json='{"size":"64Gi"}'))
     assert "PYTHONHASHSEED" not in variables(launched(native))
-
-
-STORE = ("LMCACHE_REMOTE_URL", "redis://kv:6379")
-
-
-def shared(pods: Shape = ONE_POD, version: str = "0.33.0", **changed: Any) -> int:  # noqa: ANN401 - fields of PoolSpec
-    """The seed with which hashes begin where replicas share a store."""
-    return int(variables(launched(replace(keeping("", env=(STORE,)), **changed), pods, version))["PYTHONHASHSEED"])
-
-
-def weights(revision: str) -> ModelSpec:
-    return ModelSpec("m", source=ModelSource(SourceKind.HuggingFace, "x/m", revision=revision))
-
-
-def test_replicas_of_one_kind_find_what_another_put_into_a_shared_store() -> None:
-    """Counts, names and what only surrounds the engine change no KV."""
-    assert 0 < shared() < 2**32
-    assert shared() == shared(scaling=replace(spec().scaling, max_replicas=9))
-    assert shared() == shared(pod=PodSpec(labels=(("team", "a"),)))
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        {"pods": shape(2, pipeline_parallel=2)},
-        {"version": "0.32.0"},
-        {"model": weights("a")},
-        {"kv": KVSpec(Precision.FP8, offload_json='{"backend":"LMCache","size":"64Gi"}')},
-        {"engine": EngineSpec(env=(STORE,), args=("--hf-overrides", "{}"))},
-        {"engine": EngineSpec(env=(STORE, ("LMCACHE_REMOTE_SERDE", "cachegen")))},
-    ],
-    ids=["stages", "release", "weights", "precision", "arguments", "encoding"],
-)
-def test_kv_of_anything_else_is_not_found_in_a_shared_store(other: dict[str, Any]) -> None:
-    """LMCache's keys do not tell these apart: TP 4 and TP 2 x PP 2 have the same, and answers would be wrong."""
-    assert shared(**other) != shared()
-
-
-def test_revisions_of_one_model_have_their_own_kv_in_a_shared_store() -> None:
-    assert shared(model=weights("a")) != shared(model=weights("b"))
 
 
 @pytest.mark.parametrize("name", ["LMCACHE_LOCAL_DISK", "LMCACHE_MAX_LOCAL_DISK_SIZE"])

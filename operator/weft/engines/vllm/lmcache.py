@@ -21,13 +21,16 @@ from weft.domain.reasons import Reason
 from weft.domain.texts.units import GIB
 from weft.engines.kv.disks import FILLED, disk_bytes, refuse_beside_disks
 from weft.engines.kv.host_memory import offloaded_bytes
+from weft.engines.model.speculative import speculative_wish
 from weft.engines.terms.launch import DISK_PATH, EnvValue
 from weft.engines.terms.versions import parse_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from weft.domain.spec import PoolSpec
+    from weft.domain.hardware import Precision
+    from weft.domain.shape import Shape
+    from weft.domain.spec import ModelSource, PoolSpec
     from weft.engines.terms.launch import LaunchRequest
     from weft.engines.terms.versions import Version
 
@@ -77,23 +80,73 @@ def lmcache(request: LaunchRequest) -> dict[str, Any]:
 def lmcache_variables(request: LaunchRequest) -> Iterator[EnvValue]:
     """Variables that give all processes of a rank one hash seed, and turn off LMCache's usage reports."""
     if names_lmcache(request):
-        yield EnvValue(SEED, str(_seed(request)))
+        yield EnvValue(SEED, str(seed(request)))
         yield EnvValue("LMCACHE_TRACK_USAGE", "false")
 
 
-def _seed(request: LaunchRequest) -> int:
+def seed(request: LaunchRequest) -> int:
     """The hash seed: 0, or below 2^32 and of its own for all that KV depends on where a store may outlive the replica.
 
     In one store TP 4 and TP 2 x PP 2 have the same keys, as have two models at one path and two revisions of a model.
     """
     if not any(name.startswith(_SETTINGS) for name, _ in request.spec.engine.env):
         return 0
-    source, engine, release = request.spec.model.source, request.spec.engine, request.plan.engine
-    weights = [source.kind, source.location, source.path, source.revision] if source is not None else []
-    built = [release.version, release.image, str(request.plan.shape), request.spec.kv.precision]
-    told = [engine.args, engine.env, engine.speculative_json]
-    text = json.dumps([request.spec.model.model_id, weights, built, told])
+    text = json.dumps(_what_kv_depends_on(request), sort_keys=True, separators=(",", ":"))
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:SEED_BYTES])
+
+
+def _what_kv_depends_on(request: LaunchRequest) -> dict[str, Any]:
+    """What decides whether the KV of one replica is of use to another, as plain JSON.
+
+    Its form is a promise to stores that outlive an operator (ADR 0062): names are spelled out here and not taken from
+    classes or from what people read. What is added leaves itself out where it is unset, so that other seeds stay.
+    """
+    model, release = request.spec.model, request.plan.engine
+    return {
+        # vLLM scales positions by the longest context where a model has two ways to (LongRoPE)
+        "model": {"id": model.model_id, "maxModelLen": model.max_context_tokens},
+        "weights": _weights(model.source),
+        "release": {"version": release.version, "image": release.image},
+        "shape": _sizes(request.plan.shape),
+        "kvPrecision": _word(request.spec.kv.precision),
+        "args": list(request.spec.engine.args),
+        "env": dict(request.spec.engine.env),  # names are unique, and their order means nothing to a process
+        "speculative": _drafting(request.spec.engine.speculative_json),
+    }
+
+
+def _weights(source: ModelSource | None) -> dict[str, str | None] | None:
+    if source is None:
+        return None
+    return {
+        "kind": source.kind.value,
+        "location": source.location,
+        "path": source.path,
+        "revision": source.revision,
+    }
+
+
+def _sizes(shape: Shape) -> dict[str, str | int]:
+    """All of a shape but how many of its GPUs share a pod, on which no KV depends."""
+    return {
+        "accelerator": shape.accelerator,
+        "precision": shape.precision.value,
+        "tensor": shape.tensor_parallel,
+        "pipeline": shape.pipeline_parallel,
+        "expert": shape.expert_parallel,
+        "data": shape.data_parallel,
+        "decodeContext": shape.decode_context_parallel,
+        "prefillContext": shape.prefill_context_parallel,
+    }
+
+
+def _drafting(wish_json: str | None) -> dict[str, str | int | None] | None:
+    wish = speculative_wish(wish_json)
+    return {"method": wish.method, "model": wish.model, "tokens": wish.tokens} if wish is not None else None
+
+
+def _word(precision: Precision | None) -> str | None:
+    return precision.value if precision is not None else None
 
 
 def refuse_adapters_beside_lmcache(spec: PoolSpec) -> None:
