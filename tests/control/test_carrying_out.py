@@ -8,9 +8,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from weft.apply import ServerError, WebhookAway
+from weft.apply import RouterKeepsWorker, ServerError, WebhookAway
 from weft.control.carrying_out import Carrier, FailedPass, Held, waves
-from weft.domain.action import Action, ApplyObject, CreatePod, DeleteObject, DeletePod, ReleasePods, UnroutePod
+from weft.domain.action import (
+    Action,
+    ApplyObject,
+    CreatePod,
+    DeleteObject,
+    DeletePod,
+    ForgetWorker,
+    ReleasePods,
+    UnroutePod,
+)
 from weft.domain.errors import Blocked, Retry, WeftError
 from weft.domain.reasons import Reason
 
@@ -259,6 +268,16 @@ def test_pods_of_which_nobody_answers_are_not_deleted_while_they_are_routed(thre
     cluster = Cluster({"p-1": UNASKED})
     assert Carrier(cluster.do, threads, 8).carry_out([unroute(1), delete(1), unroute(2), delete(2), delete(3)])
     assert cluster.done == [unroute(1), delete(3)]
+
+
+def test_a_pod_that_a_router_keeps_is_not_deleted_before_it_was_asked_again(threads: ThreadPoolExecutor) -> None:
+    """Neither in this pass nor while that backs off, and what is not about leaving goes on."""
+    asked = ForgetWorker("team", "p-1", "u-1", "10.0.0.1:30000", (("r", "10.0.0.2:30000"),))
+    cluster = Cluster({"p-1": RouterKeepsWorker("it does not answer")})
+    refused = Carrier(cluster.do, threads, 8).carry_out([asked, delete(1), delete(2), create(3)])
+    assert cluster.done == [asked, delete(2), create(3)]
+    assert Carrier(cluster.do, threads, 8).carry_out([asked, delete(1), create(4)], refused) is None
+    assert cluster.done[3:] == [create(4)]
 
 
 def test_a_pod_that_may_never_be_unrouted_is_deleted_all_the_same(threads: ThreadPoolExecutor) -> None:

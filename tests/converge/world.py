@@ -18,6 +18,7 @@ from weft.domain.action import (
     CreatePod,
     DeleteObject,
     DeletePod,
+    ForgetWorker,
     LabelPod,
     ReleasePods,
     UnroutePod,
@@ -110,7 +111,7 @@ class World:
             case ReleasePods():
                 for name, uid in action.pods:
                     self._edit(name, uid, ungate)
-            case UnroutePod() | LabelPod():
+            case UnroutePod() | LabelPod() | ForgetWorker():
                 self._edit(action.name, action.uid, lambda body: relabel(body, action))
             case DeletePod():
                 self._edit(action.name, action.uid, lambda body: terminate(body, self.heard.now, action.grace_seconds))
@@ -191,13 +192,13 @@ def claims(pod: Json) -> list[str]:
     return [claim["resourceClaimTemplateName"] for claim in pod["spec"].get("resourceClaims") or ()]
 
 
-def relabel(body: Json, action: UnroutePod | LabelPod) -> None:
+def relabel(body: Json, action: UnroutePod | LabelPod | ForgetWorker) -> None:
     """What leaving a front patches, or what puts labels back: labels go or come, and the time is noted."""
     tags, notes = body["metadata"]["labels"], body["metadata"].setdefault("annotations", {})
     if isinstance(action, UnroutePod):
         tags.pop(labels.ROUTED, None)
         notes[labels.UNROUTED] = instant(action.at)
-    else:
+    elif isinstance(action, LabelPod):
         tags.update(action.labels)
         notes[labels.RELABELLED] = instant(action.at)
 

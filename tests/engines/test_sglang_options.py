@@ -52,4 +52,4 @@ def test_the_table_tells_releases_apart(option: str, first: str) -> None:
 def test_the_adapter_takes_the_newest_release_of_the_table() -> None:
     newest = max(RELEASES, key=parse_version)
     assert weft.catalog.load().engine(EngineName.SGLang).version == newest
-    assert adapter_for(EngineName.SGLang).leaves_front_by == "Deletion"
+    assert adapter_for(EngineName.SGLang).leaves_front_by == "Asking"

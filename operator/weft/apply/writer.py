@@ -11,6 +11,7 @@ from weft.apply.outcomes import ApplyIntent, Outcomes
 from weft.apply.recreations import Recreations
 from weft.apply.refusals import NameTaken, not_permitted, refused
 from weft.apply.rivals import contested
+from weft.apply.routers import Routers
 from weft.apply.sending import (
     APPLY_PATCH,
     JSON_PATCH,
@@ -32,6 +33,7 @@ from weft.domain.action import (
     CreatePod,
     DeleteObject,
     DeletePod,
+    ForgetWorker,
     LabelPod,
     ReleasePods,
     UnroutePod,
@@ -62,6 +64,7 @@ class Writer:
         self._outcomes = Outcomes()
         self._recreations = Recreations()
         self._labelling = Labelling()
+        self._routers = Routers()
 
     def carry_out(self, action: Action) -> None:
         """Carry out one action; succeeds if it was done before."""
@@ -73,13 +76,13 @@ class Writer:
                     self._release(action.namespace, name, uid)
             case UnroutePod() | LabelPod():
                 self._label(action)
-            case DeletePod():
-                self._delete(("v1", "Pod", action.namespace, action.name), action.uid, action.grace_seconds)
+            case ForgetWorker():
+                self._expect_served(action.namespace)
+                self._routers.forget(action)
             case ApplyObject():
                 self._apply(action)
-            case DeleteObject():
-                identity = (action.api_version, action.kind, action.namespace, action.name)
-                self._delete(identity, action.uid, None)
+            case DeletePod() | DeleteObject():
+                self._delete(action)
             case _:  # pragma: no cover - mypy proves it
                 assert_never(action)
 
@@ -224,12 +227,13 @@ class Writer:
         if not (answer.ok or answer.finds_nothing or answer.status == UNPROCESSABLE):
             raise refused(answer)
 
-    def _delete(self, identity: tuple[str, str, str, str], uid: str, grace_seconds: int | None) -> None:
-        api_version, kind, namespace, name = identity
+    def _delete(self, action: DeletePod | DeleteObject) -> None:
+        api_version, kind, grace_seconds = _deletion(action)
+        namespace, name = action.namespace, action.name
         body: Json = {
             "apiVersion": "v1",
             "kind": "DeleteOptions",
-            "preconditions": {"uid": uid},
+            "preconditions": {"uid": action.uid},
             "propagationPolicy": "Background",
         }
         if grace_seconds is not None:
@@ -251,9 +255,12 @@ class Writer:
             raise NameTaken(answer.body, body)
         return answer.body
 
-    def _write(self, namespace: str, kind: str, request: ApiRequest) -> ApiResponse:
+    def _expect_served(self, namespace: str) -> None:
         if self._namespaces and namespace not in self._namespaces:
             raise not_permitted(f"{namespace} is not a served namespace: nothing is written there")
+
+    def _write(self, namespace: str, kind: str, request: ApiRequest) -> ApiResponse:
+        self._expect_served(namespace)
         answer = self._sender.send(request)
         if answer.ok:
             self._count(kind, _VERBS[request.method, request.content_type])
@@ -279,6 +286,13 @@ def _labelling(action: UnroutePod | LabelPod) -> tuple[dict[str, str | None], st
     if isinstance(action, UnroutePod):
         return {labels.ROUTED: None}, labels.UNROUTED
     return {**dict(action.labels)}, labels.RELABELLED
+
+
+def _deletion(action: DeletePod | DeleteObject) -> tuple[str, str, int | None]:
+    """API version and kind of what is deleted, and its grace period in seconds (None: its own)."""
+    if isinstance(action, DeletePod):
+        return "v1", "Pod", action.grace_seconds
+    return action.api_version, action.kind, None
 
 
 def _same(uid: str) -> Json:

@@ -9,7 +9,15 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from weft.apply import ServerError, Unanswered
-from weft.domain.action import ApplyObject, CreatePod, DeleteObject, DeletePod, ReleasePods, UnroutePod
+from weft.domain.action import (
+    ApplyObject,
+    CreatePod,
+    DeleteObject,
+    DeletePod,
+    ForgetWorker,
+    ReleasePods,
+    UnroutePod,
+)
 from weft.domain.errors import Retry, WeftError
 from weft.domain.reasons import Reason
 from weft.render import COMPUTE_DOMAIN
@@ -146,7 +154,7 @@ def _asked(actions: Iterable[Action], held: Held, chosen: set[str]) -> Iterator[
 
 def _stays_chosen(undone: Action) -> set[str]:
     """The pod that fronts go on choosing because this action was not carried out."""
-    return {undone.name} if isinstance(undone, UnroutePod) else set()
+    return {undone.name} if isinstance(undone, UnroutePod | ForgetWorker) else set()
 
 
 def waves(actions: Iterable[Action], largest: int) -> Iterator[tuple[Action, ...]]:

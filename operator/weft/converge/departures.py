@@ -11,7 +11,7 @@ from weft.converge.engine_fronts import engine_of
 from weft.converge.generations import kept_for_their_front, router_overdue_in_seconds
 from weft.domain.crews import routers_before
 from weft.domain.spec import RouterKind
-from weft.engines import LeavesBy, adapter_for
+from weft.engines import LeavesBy, adapter_for, engine_label
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,7 +63,22 @@ class Departures:
 def _ways_to_leave(observed: ObservedPool) -> dict[EngineName | None, WayToLeave]:
     """The way in which replicas leave, by the engine that they run (None where it is not known)."""
     engines = {_engine(observed.pool, replica) for replica in observed.replicas}
-    return {engine: WayToLeave.of(observed.pool.spec, _heeded(observed, engine), observed.heard) for engine in engines}
+    return {engine: _way_to_leave(observed, engine) for engine in engines}
+
+
+def _way_to_leave(observed: ObservedPool, engine: EngineName | None) -> WayToLeave:
+    way = WayToLeave.of(observed.pool.spec, _heeded(observed, engine), observed.heard)
+    if engine is None or way.leaves_by is not LeavesBy.Asking:
+        return way
+    port = adapter_for(engine).port  # that of its router, too
+    return way.asking(tuple(_routers_to_ask(observed, engine, port)), port)
+
+
+def _routers_to_ask(observed: ObservedPool, engine: EngineName, port: int) -> Iterator[tuple[str, str]]:
+    """(UID, address) of the routers of an engine that get requests: no Service leads to others."""
+    for pod in routers_before(observed.pool, observed.pods):
+        if pod.ready and pod.ip and not (pod.ended or pod.terminating) and pod.engine in {"", engine_label(engine)}:
+            yield pod.uid, f"{pod.ip}:{port}"
 
 
 def _engine(pool: PoolRecord, replica: Replica) -> EngineName | None:
@@ -76,11 +91,11 @@ def _heeded(observed: ObservedPool, engine: EngineName | None) -> LeavesBy | Non
     leaves_by = _leaves_by(observed.pool, engine)
     at_a_gateway = observed.pool.router_kind is RouterKind.Gateway
     heeded = at_a_gateway or any(not pod.ended for pod in routers_before(observed.pool, observed.pods))
-    return leaves_by if heeded or leaves_by is LeavesBy.Deletion else None
+    return leaves_by if heeded or leaves_by is LeavesBy.Asking else None
 
 
 def _leaves_by(pool: PoolRecord, engine: EngineName | None) -> LeavesBy:
-    """What the front of an engine reacts to, the removal of a label or the deletion of the pod.
+    """What the front of an engine reacts to, the removal of a label or being asked.
 
     Endpoint pickers drop a pod that their InferencePool does not select any more, whatever it runs.
     """

@@ -6,12 +6,12 @@ and finishes its requests within the grace period of its pod.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 from typing import TYPE_CHECKING
 
 from weft.converge.overdue import is_overdue, overdue_in_seconds
-from weft.domain.action import DeletePod, UnroutePod
+from weft.domain.action import DeletePod, ForgetWorker, UnroutePod
 from weft.domain.reasons import Reason
 from weft.domain.snapshot import EngineWord
 from weft.engines import MARGIN_SECONDS, LeavesBy, still_chosen_seconds
@@ -49,15 +49,18 @@ class Heard:
 class WayToLeave:
     """How replicas of a pool leave.
 
-    `leaves_by` is what the front reacts to: one that sees only deletions forgets a pod that lost its label, and would
-    then miss the deletion too; None where no front is known, so that clients may keep connections. For `chosen_seconds`
-    after the label is gone requests may still come, and those that came may take `drain_seconds`.
+    `leaves_by` is what the front reacts to: one that is asked looks no more at a pod that lost its label, and would
+    then miss the deletion, which tells it where it did not answer; None where no front is known, so that clients may
+    keep connections. `routers` are (UID, address) of those to ask, and `port` is that of the engine. For
+    `chosen_seconds` after the label is gone requests may still come, and those that came may take `drain_seconds`.
     """
 
     leaves_by: LeavesBy | None
     heard: Heard
     chosen_seconds: float = 0.0
     drain_seconds: float = 0.0
+    routers: tuple[tuple[str, str], ...] = ()
+    port: int = 0
 
     @classmethod
     def of(cls, spec: PoolSpec | None, leaves_by: LeavesBy | None, heard: Heard) -> WayToLeave:
@@ -65,6 +68,10 @@ class WayToLeave:
         if spec is None:
             return cls(leaves_by, Heard(heard.now))
         return cls(leaves_by, heard, still_chosen_seconds(spec.role), spec.rollout.drain_timeout_seconds)
+
+    def asking(self, routers: tuple[tuple[str, str], ...], port: int) -> WayToLeave:
+        """The same with routers to ask about engines that serve on a port."""
+        return replace(self, routers=routers, port=port)
 
 
 def retire(replica: Replica, fabric: Fabric, way: WayToLeave) -> Iterator[Action]:
@@ -151,13 +158,21 @@ def _clock_was_set_back(replica: Replica, now: float) -> bool:
     return any(pod.unrouted is not None and pod.unrouted > now for pod in replica.pods)
 
 
+def _forgotten(replica: Replica, way: WayToLeave) -> Iterator[Action]:
+    """Ask the routers to forget the first pod, also once it is being deleted: one may not have answered before."""
+    leader = replica.leader
+    if leader is not None and not leader.ended and leader.ip and way.routers:
+        worker = f"{leader.ip}:{way.port}"
+        yield ForgetWorker(leader.namespace, leader.name, leader.uid, worker, way.routers)
+
+
 def _unroute(replica: Replica, way: WayToLeave) -> Iterator[Action]:
     """Take the pods out of the front; they stay reachable for their requests, and preStop's sleep covers late ones.
 
     The time of the first removal stays, even if somebody put the label back.
     """
-    if way.leaves_by is LeavesBy.Deletion:
-        return iter(())
+    if way.leaves_by is LeavesBy.Asking:
+        return _forgotten(replica, way)
     routed, now = (pod for pod in replica.live if pod.routed), way.heard.now
     return (UnroutePod(pod.namespace, pod.name, pod.uid, min(now, pod.unrouted or now)) for pod in routed)
 

@@ -38,6 +38,20 @@ class UnroutePod:
 
 
 @dataclass(frozen=True, slots=True)
+class ForgetWorker:
+    """Ask routers that heed no label to stop choosing the engine in a pod.
+
+    `worker` is its address (`host:port`), `routers` are (UID, address) of theirs.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    worker: str
+    routers: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class LabelPod:
     """Restore labels of our pods that somebody edited or removed; with a UID precondition.
 
@@ -85,4 +99,4 @@ class DeleteObject:
     uid: str
 
 
-Action = CreatePod | ReleasePods | UnroutePod | LabelPod | DeletePod | ApplyObject | DeleteObject
+Action = CreatePod | ReleasePods | UnroutePod | ForgetWorker | LabelPod | DeletePod | ApplyObject | DeleteObject

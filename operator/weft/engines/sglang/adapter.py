@@ -57,10 +57,11 @@ ROUTER_PROBE_SECONDS = 10
 class SGLang:
     """The adapter of SGLang; see `EngineAdapter`.
 
-    sglang-router 0.3.2 notices neither a removed label nor an unready pod, only the pod's deletion.
+    sglang-router 0.3.2 notices neither a removed label nor an unready pod: only being asked (ADR 0116), and that a
+    ready pod is deleted.
     """
 
-    leaves_front_by = LeavesBy.Deletion
+    leaves_front_by = LeavesBy.Asking
     pairs_in_its_image = False
     counts_handover = True  # it streams the first token of a prefill half once the transfer has succeeded
     port = PORT

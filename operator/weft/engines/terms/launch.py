@@ -85,10 +85,13 @@ class HttpProbe:
 
 
 class LeavesBy(StrEnum):
-    """What makes a router stop choosing a pod: the loss of its label, or only its deletion while it is still ready."""
+    """What makes a router stop choosing a pod: the loss of its label, or being asked to forget it.
+
+    A router of the second kind also sees the deletion of a pod that has its label and is still ready.
+    """
 
     Label = "Label"
-    Deletion = "Deletion"
+    Asking = "Asking"
 
 
 class MountKind(StrEnum):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from weft.api import parse_pool
 from weft.converge import Heard, converge_pool, converge_split
 from weft.decide import decide, in_safe_order
-from weft.domain.action import ApplyObject, DeleteObject, LabelPod
+from weft.domain.action import ApplyObject, DeleteObject, ForgetWorker, LabelPod
 from weft.domain.decision import PoolDecision
 from weft.domain.moves import MoveBudget
 from weft.domain.relaxations import permitting_all
@@ -243,8 +243,8 @@ class SimulatedOperation:
                     self._apply(action)
                 case DeleteObject():
                     self._objects.delete(action)
-                case LabelPod():
-                    pass  # nobody edits labels in a simulation
+                case LabelPod() | ForgetWorker():
+                    pass  # nobody edits labels in a simulation, and its front is no pod
                 case _:
                     self._cluster.carry_out(action, now)
         return acted
