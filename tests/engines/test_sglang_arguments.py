@@ -104,6 +104,20 @@ def test_lengths_are_counted_in_every_release(version: str, named: bool) -> None
     assert ("--collect-tokens-histogram" in command(chosen=planned(version=version))) is named
 
 
+def test_contexts_are_shared_by_the_backend_that_can_unless_the_user_names_one() -> None:
+    said = command(chosen=planned(sized(8, accelerator="B200", decode_context_parallel=4)))
+    assert "--tp-size 8 --dcp-size 4 --attention-backend trtllm_mla" in said
+    assert "--dcp-size" not in command(chosen=planned(sized(8, accelerator="B200")))
+    users = spec(engine=EngineSpec(args=("--attention-backend", "flashinfer")))
+    own = command(users, planned(sized(8, accelerator="B200", decode_context_parallel=4)))
+    assert said_last(own, "--attention-backend") == "flashinfer"
+
+
+def said_last(words: str, option: str) -> str:
+    """The value of an option as argparse takes it."""
+    return words.rpartition(f"{option} ")[2].split()[0]
+
+
 def test_a_prefill_listens_for_its_partners_and_says_where() -> None:
     prefill, decode = (launched(spec(role)) for role in (Role.Prefill, Role.Decode))
     said = " ".join(prefill.command)
@@ -191,7 +205,7 @@ def test_the_key_comes_out_of_a_variable() -> None:
             Reason.FeatureUnsupported,
             "pipeline stages",
         ),
-        (spec(), planned(sized(8, decode_context_parallel=8)), Reason.FeatureUnsupported, "context parallelism"),
+        (spec(), planned(sized(8, prefill_context_parallel=2)), Reason.FeatureUnsupported, "--enable-prefill-cp"),
         (spec(), planned(sized(8, pipeline_parallel=3, gpus_per_pod=12)), Reason.ShapeInvalid, "3 stages"),
         (spec(), planned(version="0.5.2"), Reason.EngineUnsupported, "known are 0.5.3 to 0.5.23"),
         (spec(engine=EngineSpec(env=(("SGLANG_HOST_IP", "1"),))), planned(), Reason.ArgumentConflict, "SGLANG_HOST_IP"),

@@ -218,8 +218,14 @@ def test_loading_large_weights_may_take_longer() -> None:
     ("wanted", "chosen", "reason", "words"),
     [
         (spec(), planned(4, data_parallel=2, expert_parallel=8), Reason.ShapeInvalid, "TP 4 x DP 2"),
-        (spec(), planned(8, decode_context_parallel=4), Reason.ShapeInvalid, "DCP 1 and PCP 1"),
-        (spec(model=ModelSpec("m", adapters=(("a", "/a"),))), planned(), Reason.FeatureUnsupported, "model.adapters"),
+        (spec(), planned(8, decode_context_parallel=4), Reason.ShapeInvalid, "by Helix alone"),
+        (spec(), planned(8, prefill_context_parallel=2), Reason.ShapeInvalid, "shares no prompts"),
+        (
+            spec(model=ModelSpec("m", adapters=(("a", "/a"),))),
+            planned(),
+            Reason.FeatureUnsupported,
+            "knows no adapter by name",
+        ),
         (spec(model=ModelSpec("m", ("chat",))), planned(), Reason.FeatureUnsupported, "1.3.0rc6 or later"),
         (spec(model=ModelSpec("m", ("a", "b"))), planned(release=V1_3), Reason.FeatureUnsupported, "name one"),
         (

@@ -8,7 +8,16 @@ from functools import partial
 from tests.render.pools import DEEPSEEK, SGLANG, plan, pool, shape, spec
 from weft.domain.hardware import Precision
 from weft.domain.shape import EngineName
-from weft.domain.spec import EngineSpec, KVSpec, ModelSource, ModelSpec, RolloutSpec, RouterSpec, SourceKind
+from weft.domain.spec import (
+    EngineSpec,
+    KVSpec,
+    ModelSource,
+    ModelSpec,
+    RolloutSpec,
+    RouterSpec,
+    ShapePins,
+    SourceKind,
+)
 from weft.domain.workload import Role
 
 _PVC = ModelSource(SourceKind.PVC, "weights", "deepseek/v3")
@@ -51,6 +60,11 @@ SGLANG_SHAPES = {
         spec(model=ModelSpec(DEEPSEEK, source=_PVC), engine=EngineSpec(speculative_json='{"method":"MTP","tokens":1}')),
         plan(_shape(2, "GB200", Precision.FP8, data_parallel=4, expert_parallel=8, gpus_per_pod=4), weight_bytes=680e9),
         ("tray-0", "tray-1"),
+    ),
+    "sglang-shared-context": pool(
+        spec(model=ModelSpec(DEEPSEEK, source=_PVC), shape=ShapePins(decode_context_parallel=8)),
+        plan(_shape(8, "B200", Precision.FP8, decode_context_parallel=8), weight_bytes=680e9),
+        ("node-a",),
     ),
     "sglang-kv-on-disks": pool(
         spec(kv=KVSpec(offload_json='{"size":"256Gi","diskGiB":2000}')),

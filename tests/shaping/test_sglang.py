@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.render.pools import pool
-from tests.shaping.cases import CATALOG, DEEPSEEK, GB200, H200, LLAMA_70B, MI300X, Wish
+from tests.shaping.cases import B200, CATALOG, DEEPSEEK, GB200, H200, LLAMA_70B, MI300X, Wish
 from weft.api.parsing import parse_pool
 from weft.decide.plans.support import refuse_what_the_engine_cannot
 from weft.domain.errors import Invalid
@@ -19,6 +19,8 @@ from weft.render import FrontSpec, render_front, render_pods
 from weft.shaping import ShapeRequest, Supply, Unpaired, choose, choose_pair, resolve_architecture
 
 NAMED = EngineSpec(EngineName.SGLang)
+MTP = '{"method":"MTP","tokens":1}'
+PROMPTS = ShapePins(tensor_parallel=4, prefill_context_parallel=2)
 NAMED_FOR_AMD = replace(NAMED, image="docker.io/lmsysorg/sglang:v0.5.18-rocm720-mi30x")
 
 
@@ -79,10 +81,47 @@ def test_no_image_is_made_up_where_its_tag_does_not_follow_from_the_version() ->
     assert Wish(LLAMA_70B, (MI300X,), engine=NAMED_FOR_AMD).plan().engine.image == NAMED_FOR_AMD.image
 
 
-def test_shared_contexts_are_refused_before_anything_is_chosen() -> None:
-    with pytest.raises(Invalid, match="Weft plans DCP for vLLM, not for SGLang") as refused:
-        Wish(DEEPSEEK, (H200,), engine=NAMED, pins=ShapePins(tensor_parallel=8, decode_context_parallel=8)).plan()
+SHARED = ShapePins(tensor_parallel=8, pipeline_parallel=1, data_parallel=1, decode_context_parallel=4)
+PINNED = Wish(DEEPSEEK, (B200,), engine=NAMED, pins=SHARED)
+
+
+def test_contexts_are_shared_where_a_pool_says_so() -> None:
+    plan = PINNED.plan()
+    assert plan.shape.decode_context_parallel == 4
+    apart = replace(PINNED, pins=replace(SHARED, decode_context_parallel=1)).plan()
+    assert plan.prediction.kv_tokens > 3 * apart.prediction.kv_tokens
+
+
+@pytest.mark.parametrize(
+    ("wish", "sentence"),
+    [
+        (replace(PINNED, supplies=(H200,)), "attention backend on Hopper GPUs shares no contexts"),
+        (replace(PINNED, model=LLAMA_70B), "latent attention without a token selector only"),
+        (replace(PINNED, pins=replace(SHARED, decode_context_parallel=3)), "DCP 3 must divide that number"),
+        (
+            replace(PINNED, engine=replace(NAMED, version="0.5.17")),
+            "version 0.5.17 shares no contexts; allowed: 0.5.19",
+        ),
+        (replace(PINNED, pins=replace(SHARED, tensor_parallel=4, data_parallel=2)), "attention-DP ranks share no"),
+        (replace(PINNED, pins=replace(SHARED, tensor_parallel=4, pipeline_parallel=2)), "stages share no contexts"),
+        (replace(PINNED, engine=replace(NAMED, speculative_json=MTP)), "shares no contexts while MTP drafts"),
+        (replace(PINNED, role=Role.Decode), "in Aggregated pools only"),
+        (replace(PINNED, role=Role.Prefill, pins=PROMPTS), "SGLang's --enable-prefill-cp"),
+    ],
+    ids=["hopper", "grouped", "size", "release", "ranks", "stages", "drafts", "half", "prompts"],
+)
+def test_what_it_cannot_share_is_refused_by_name_before_anything_is_chosen(wish: Wish, sentence: str) -> None:
+    with pytest.raises(Invalid) as refused:
+        wish.plan()
+    assert sentence in refused.value.message
     assert refused.value.reason is Reason.ShapeInvalid
+
+
+def test_nobody_shares_contexts_unasked() -> None:
+    """It never ran, so that it is a user's choice alone."""
+    plan = Wish(DEEPSEEK, (B200,), engine=NAMED, pins=replace(SHARED, decode_context_parallel=None)).plan()
+    sizes = {each.shape.decode_context_parallel for each in plan.alternatives if each.prediction is not None}
+    assert sizes | {plan.shape.decode_context_parallel} == {1}
 
 
 def test_both_halves_of_a_split_run_it() -> None:

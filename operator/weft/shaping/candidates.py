@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from weft.domain.hardware import Precision
 from weft.domain.shape import Shape
 from weft.domain.workload import Role
-from weft.engines.vllm.context_parallelism import shared_copies
+from weft.engines.model.sharing import shared_copies
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,8 +9,8 @@ from weft.catalog.calibrated import ENOUGH_POINTS, calibrated_spread
 from weft.domain.calibration import NOTHING_KNOWN, CalibrationSubject, factors_for, measured_on
 from weft.domain.shape import Calibration
 from weft.engines.kv.handover import wire_of
+from weft.engines.model.sharing import Sharing
 from weft.engines.options.batches import counted_on
-from weft.engines.vllm.context_parallelism import Sharing
 from weft.perf import ErrorBar, ReplicaModel, stored_kv
 from weft.perf.crossing import joined
 from weft.shaping.speculating import resolve_speculation
@@ -100,8 +100,8 @@ class ShapeCase:
     @property
     def sharing(self) -> Sharing:
         """The facts that decide whether context parallelism (DCP, PCP) is possible."""
-        spec, architecture = self.request.spec, self.request.architecture
-        return Sharing(self.option.shape, spec, architecture, self.engine_version, self.option.accelerator.vendor)
+        spec, architecture, on = self.request.spec, self.request.architecture, self.option.accelerator
+        return Sharing(self.option.shape, spec, architecture, self.engine_version, on.vendor, on.generation)
 
     @property
     def release(self) -> str:

@@ -12,7 +12,12 @@ from weft.domain.spec import DomainRule
 from weft.engines.images.nim import nim_shape_conflict
 from weft.engines.model.precision import precision_conflict
 from weft.engines.options.rules import options_shape_conflict
-from weft.engines.tensorrt_llm.shapes import tensorrt_llm_shape_conflict
+from weft.engines.sglang.context_parallelism import sglang_decode_context_conflict, sglang_prefill_context_conflict
+from weft.engines.tensorrt_llm.shapes import (
+    tensorrt_llm_decode_context_conflict,
+    tensorrt_llm_prefill_context_conflict,
+    tensorrt_llm_shape_conflict,
+)
 from weft.engines.vllm.context_parallelism import decode_context_conflict, prefill_context_conflict
 from weft.shaping.balancing import ranks_are_balanced_as_wished
 from weft.shaping.case import ShapeCase
@@ -266,7 +271,9 @@ def _the_release_offloads_kv(case: ShapeCase) -> Explanation | None:
 
 
 def _contexts_are_shared_as_the_engine_can(case: ShapeCase) -> Explanation | None:
-    why = decode_context_conflict(case.sharing)
+    shape, sharing = case.option.shape, case.sharing
+    why = decode_context_conflict(sharing) or sglang_decode_context_conflict(sharing)
+    why = why or tensorrt_llm_decode_context_conflict(shape)
     return Explanation(Reason.ContextNotShared, why) if why is not None else None
 
 
@@ -278,7 +285,9 @@ def _the_users_arguments_work_in_it(case: ShapeCase) -> Explanation | None:
 
 
 def _prompts_are_shared_as_the_engine_can(case: ShapeCase) -> Explanation | None:
-    why = prefill_context_conflict(case.sharing)
+    shape = case.option.shape
+    why = prefill_context_conflict(case.sharing) or sglang_prefill_context_conflict(shape)
+    why = why or tensorrt_llm_prefill_context_conflict(shape)
     return Explanation(Reason.PromptNotShared, why) if why is not None else None
 
 

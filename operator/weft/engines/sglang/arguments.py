@@ -22,6 +22,7 @@ from weft.engines.model.precision import precision_flags
 from weft.engines.model.speculative import speculative_wish
 from weft.engines.model.weights import model_location
 from weft.engines.options.loading import STREAMER
+from weft.engines.sglang.context_parallelism import BACKEND, sglang_prefill_context_conflict
 from weft.engines.terms.versions import parse_version
 
 if TYPE_CHECKING:
@@ -67,11 +68,12 @@ def model(request: LaunchRequest) -> Arguments:
 def parallel(request: LaunchRequest) -> Arguments:
     """Arguments for the parallelism of the replica. SGLang's tensor group includes the attention-DP ranks."""
     shape = request.plan.shape
-    _refuse_shared_contexts(shape)
+    _refuse_shared_prompts(shape)
     group = shape.tensor_parallel * shape.data_parallel
     return (
         *(("--tp-size", str(group)) if group > 1 else ()),
         *(("--pp-size", str(shape.pipeline_parallel)) if shape.pipeline_parallel > 1 else ()),
+        *_shared_contexts(shape),
         *(("--ep-size", str(shape.expert_parallel)) if shape.expert_parallel > 1 else ()),
         *(_attention_ranks(request) if shape.data_parallel > 1 else ()),
         *(_nodes(request) if shape.pods > 1 else ()),
@@ -159,9 +161,17 @@ def _adapters(spec: ModelSpec) -> Arguments:
     return ("--enable-lora", "--lora-paths", *(f"{name}={at}" for name, at in spec.adapters))
 
 
-def _refuse_shared_contexts(shape: Shape) -> None:
-    if shape.decode_context_parallel > 1 or shape.prefill_context_parallel > 1:
-        raise _unsupported("context parallelism", "leave shape.decodeContextParallel and prefillContextParallel at 1")
+def _shared_contexts(shape: Shape) -> Arguments:
+    """Arguments for GPUs that share a KV cache, by the backend that can; a backend in the user's arguments wins."""
+    if shape.decode_context_parallel == 1:
+        return ()
+    return ("--dcp-size", str(shape.decode_context_parallel), "--attention-backend", BACKEND)
+
+
+def _refuse_shared_prompts(shape: Shape) -> None:
+    why = sglang_prefill_context_conflict(shape)
+    if why is not None:
+        raise Invalid(Reason.FeatureUnsupported, f"shape.prefillContextParallel: {why}")
 
 
 def _attention_ranks(request: LaunchRequest) -> Arguments:

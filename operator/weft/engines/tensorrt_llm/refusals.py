@@ -48,8 +48,9 @@ def _model_claims(request: LaunchRequest) -> Iterator[tuple[bool, str, str]]:
     names, uri = model.served_names, model.source is not None and model.source.kind is SourceKind.URI
     unnamed = release_order(request.plan.engine.version) < NAMES_ITS_MODEL
     yield uri, "model.source.uri", "use huggingFace, pvc or image"
-    # Its server takes the path of an adapter with each request, and knows none by name.
-    yield bool(model.adapters), "model.adapters", "remove it"
+    # `lora_config` has no names: a request brings `lora_request` with a path, and so could read any folder of the pod.
+    nameless = "remove it, as its server knows no adapter by name, only by a path in each request"
+    yield bool(model.adapters), "model.adapters", nameless
     yield bool(names) and unnamed, "model.servedNames", "remove it, or use version 1.3.0rc6 or later"
     yield len(names) > 1, "more than one of model.servedNames", "name one"
 

@@ -14,19 +14,27 @@ def tensorrt_llm_shape_conflict(shape: Shape) -> str | None:
     """Why `trtllm-serve` cannot run this shape; None if it can, and for other engines."""
     if shape.engine is not EngineName.TensorRTLLM:
         return None
-    return next((sentence for wrong, sentence in _claims(shape) if wrong), None)
-
-
-def _claims(shape: Shape) -> tuple[tuple[bool, str], ...]:
     tensor, data = shape.tensor_parallel, shape.data_parallel
-    shared = max(shape.decode_context_parallel, shape.prefill_context_parallel) > 1
+    if min(tensor, data) > 1:
+        return (
+            f"attention of TensorRT-LLM is whole on each GPU or cut over all, not TP {tensor} x DP {data}; "
+            "allowed: TP 1 or DP 1"
+        )
+    return tensorrt_llm_decode_context_conflict(shape) or tensorrt_llm_prefill_context_conflict(shape)
+
+
+def tensorrt_llm_decode_context_conflict(shape: Shape) -> str | None:
+    """Why its GPUs share no context; None if they are not asked to, and for other engines."""
+    if shape.engine is not EngineName.TensorRTLLM or shape.decode_context_parallel == 1:
+        return None
     return (
-        (
-            min(tensor, data) > 1,
-            (
-                f"attention of TensorRT-LLM is whole on each GPU or cut over all, not TP {tensor} x DP {data}; "
-                "allowed: TP 1 or DP 1"
-            ),
-        ),
-        (shared, "Weft shares no contexts or prompts between GPUs of TensorRT-LLM; allowed: DCP 1 and PCP 1"),
+        "TensorRT-LLM shares contexts by Helix alone (--cp_size from 1.3 on, experimental, decode halves on "
+        "Blackwell), which Weft does not render; allowed: 1"
     )
+
+
+def tensorrt_llm_prefill_context_conflict(shape: Shape) -> str | None:
+    """Why its GPUs share no prompts; None if they are not asked to, and for other engines."""
+    if shape.engine is not EngineName.TensorRTLLM or shape.prefill_context_parallel == 1:
+        return None
+    return "Weft shares no prompts between GPUs of TensorRT-LLM; allowed: 1"
