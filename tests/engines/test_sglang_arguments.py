@@ -76,6 +76,10 @@ def test_pods_of_one_replica_differ_in_their_rank_and_the_leader_names_its_own_a
         (spec(kv=KVSpec(Precision.FP8)), "--kv-cache-dtype fp8_e4m3"),
         (spec(kv=KVSpec(offload_json='{"size": "64Gi"}')), "--enable-hierarchical-cache --hicache-size 68"),
         (
+            spec(Role.Prefill, kv=KVSpec(offload_json='{"size": "64Gi"}')),
+            "--hicache-size 68 --disaggregation-mode prefill",
+        ),
+        (
             spec(engine=EngineSpec(speculative_json='{"method": "MTP", "tokens": 2}')),
             "EAGLE --speculative-num-steps 2 --speculative-eagle-topk 1 --speculative-num-draft-tokens 3",
         ),
@@ -93,7 +97,7 @@ def test_pods_of_one_replica_differ_in_their_rank_and_the_leader_names_its_own_a
         ),
         (spec(engine=EngineSpec(args=("--page-size", "64"))), "--host 0.0.0.0 --port 30000 --page-size 64"),
     ],
-    ids=["name", "context", "adapters", "kv", "offload", "mtp", "draft", "ngram", "uri", "users"],
+    ids=["name", "context", "adapters", "kv", "offload", "prefill", "mtp", "draft", "ngram", "uri", "users"],
 )
 def test_a_wish_becomes_flags(wanted: PoolSpec, flags: str) -> None:
     assert flags in command(wanted)
@@ -172,7 +176,7 @@ def test_the_key_comes_out_of_a_variable() -> None:
             spec(Role.Decode, kv=KVSpec(offload_json='{"size": "64Gi"}')),
             planned(),
             Reason.FeatureUnsupported,
-            "offload of a split",
+            "offload in a decode half",
         ),
         (
             spec(kv=KVSpec(offload_json='{"size": "64Gi", "backend": "LMCache"}')),

@@ -21,7 +21,7 @@ from weft.engines.kv.nvlink import over_nvlink
 from weft.engines.model.speculative import speculative_wish
 from weft.engines.terms.versions import parse_version
 from weft.engines.vllm.balancing import SERVES_AT_SEVERAL_PORTS
-from weft.engines.vllm.connectors import BRINGS_MOONCAKE, OFFLOADS_BESIDE_NIXL
+from weft.engines.vllm.connectors import BRINGS_MOONCAKE, OFFLOADS_BESIDE
 from weft.engines.vllm.context_parallelism import SHARES_LATENT_KV, SHARES_PROMPTS
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def is_planned(golden: PoolSpec, chosen: Shape, version: str) -> bool:
         and not VLLM.unknown_arguments(golden.engine.args, version)
         and (chosen.decode_context_parallel == 1 or release >= SHARES_LATENT_KV)
         and (chosen.prefill_context_parallel == 1 or release >= SHARES_PROMPTS)
-        and (golden.kv.offload_json is None or release >= OFFLOADS_BESIDE_NIXL)
+        and (golden.kv.offload_json is None or release >= OFFLOADS_BESIDE[golden.kv.connector])
         and (golden.kv.connector == "NIXL" or release >= BRINGS_MOONCAKE)
         and (golden.balancing is not Balancing.MultiPort or release >= SERVES_AT_SEVERAL_PORTS)
     )

@@ -81,6 +81,19 @@ def test_a_shared_context_and_shared_prompts_become_flags_and_others_none() -> N
     assert "context-parallel" not in command(chosen=plan(shape(8)))
 
 
+@pytest.mark.parametrize(("role", "kv_role"), [(Role.Prefill, "kv_producer"), (Role.Decode, "kv_consumer")])
+def test_a_half_keeps_kv_in_host_memory_beside_mooncake(role: Role, kv_role: str) -> None:
+    """Mooncake comes first, as what decode fetches is all of a prompt; the pair has its role, as its page says."""
+    wanted = spec(role, kv=KVSpec(connector="Mooncake", offload_json='{"size": "4Gi"}'))
+    words = VLLM.launch(LaunchRequest(wanted, plan(release=replace(RELEASE, version="0.33.0")))).command
+    said = json.loads(words[words.index("--kv-transfer-config") + 1])
+    mooncake, memory = said["kv_connector_extra_config"]["connectors"]
+    assert (said["kv_connector"], said["kv_role"]) == ("MultiConnector", kv_role)
+    assert (mooncake["kv_connector"], mooncake["kv_role"]) == ("MooncakeConnector", kv_role)
+    assert memory["kv_connector_extra_config"] == {"cpu_bytes_to_use": 4 * 1024**3}
+    assert memory["kv_role"] == "kv_both"
+
+
 def test_groups_that_share_prompts_only_give_kv_away() -> None:
     """NIXL lets them take none; a decode half beside them may stay what it is."""
     prompts = command(spec(Role.Prefill), plan(shape(2, prefill_context_parallel=2)))
@@ -178,8 +191,8 @@ def test_both_sides_of_a_split_are_launched_alike() -> None:
         ),
         (
             spec(Role.Decode, kv=KVSpec(connector="Mooncake", offload_json='{"size": "1Gi"}')),
-            plan(),
-            Reason.FeatureUnsupported,
+            plan(release=replace(RELEASE, version="0.32.0")),
+            Reason.EngineUnsupported,
         ),
         (spec(Role.Prefill, kv=KVSpec(connector="LMCache")), plan(), Reason.FeatureUnsupported),
         (

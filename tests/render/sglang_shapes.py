@@ -71,6 +71,9 @@ SGLANG_SHAPES = {
         plan(_shape(16, gpus_per_pod=8)),
         ("node-a", "node-b"),
     ),
+    "sglang-prefill-offload": pool(
+        spec(Role.Prefill, kv=KVSpec(offload_json='{"size":"512Gi","diskGiB":2000}')), plan(_shape(4)), ("node-a",)
+    ),
     "sglang-prefill": pool(spec(Role.Prefill), plan(_shape(2)), ("node-a",)),
     "sglang-decode": pool(
         spec(Role.Decode, kv=KVSpec(connector="Mooncake", transport="TCP")), plan(_shape(4)), ("node-a",)

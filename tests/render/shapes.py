@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tests.render.nim_shapes import NIM_SHAPES
 from tests.render.option_shapes import OPTION_SHAPES
 from tests.render.pools import (
     DEEPSEEK,
     LLAMA,
+    RELEASE,
     behind_a_gateway,
     over_nvlink,
     plan,
@@ -87,6 +90,11 @@ SHAPES = {
     "prefill": pool(spec(Role.Prefill), plan(shape(2)), ("node-a",)),
     "prefill-offload": pool(
         spec(Role.Prefill, kv=KVSpec(offload_json='{"size": "64Gi"}')), plan(shape(2)), ("node-a",)
+    ),
+    "decode-mooncake-offload": pool(
+        spec(Role.Decode, kv=KVSpec(connector="Mooncake", offload_json='{"size":"64Gi"}')),
+        plan(shape(2), replace(RELEASE, version="0.33.0", image="vllm/vllm-openai:v0.33.0")),
+        ("node-a",),
     ),
     "prefill-mooncake": pool(spec(Role.Prefill, kv=KVSpec(connector="Mooncake")), plan(shape(2)), ("node-a",)),
     "prefill-efa": pool(

@@ -30,13 +30,16 @@ FRONT = frozenset({"Service", "Deployment", "PodDisruptionBudget"})
 SIDES = ("prefill", "decode")
 OF_ONE_SIDE = "without the same on both sides they refuse"
 NO_STAGES = "no KV moves between pipeline stages"
-NATIVE_OFFLOAD = "supported for the backend Native"
+NATIVE_OFFLOAD = "vLLM turns off its hybrid memory"
 NO_ROUTER = {"router": {"type": "None", "apiKeySecretRef": {"name": "keys", "key": "token"}}}
 
 # Where a split or a side of it differs from a pool; every other row of a pool holds for a half.
 OTHERS: dict[str, Row] = {
     "kvCache.offload.backend": Refused("LMCache", NATIVE_OFFLOAD, ROWS["kvCache.offload.backend"].beside),
-    "kvCache.offload.diskGiB": Refused(500, "kvCache.offload of a split", ROWS["kvCache.offload.diskGiB"].beside),
+    "kvCache.offload.diskGiB": Refused(500, "kvCache.offload in a decode half", ROWS["kvCache.offload.diskGiB"].beside),
+    "prefill.kvCache.offload.diskGiB": Rendered(
+        500, beside={"engine": {"name": "SGLang"}, "prefill": {"kvCache": {"offload": {"size": "64Gi"}}}}
+    ),
     "kvTransfer.connector": Refused("Mooncake", "kvTransfer.connector Mooncake with router.type Managed"),
     "shape.pipelineParallel": Refused(2, NO_STAGES),
     "shape.prefillContextParallel": Refused(

@@ -198,8 +198,10 @@ def _offload(request: LaunchRequest) -> Arguments:
     wish_json = request.spec.kv.offload_json
     if wish_json is None:
         return ()
-    if request.spec.role.is_half:
-        raise _unsupported("kvCache.offload of a split", "use it in Aggregated pools")
+    if request.spec.role is Role.Decode:
+        # Unless told otherwise, a decode engine keeps nothing of a request that has ended.
+        where = "use it in the prefill half alone, which looks prefixes up (prefill.kvCache of a PDSplit)"
+        raise _unsupported("kvCache.offload in a decode half", where)
     wish = json.loads(wish_json)
     if wish.get("backend", "Native") != "Native":
         raise _unsupported(f"kvCache.offload.backend {wish['backend']}", "use Native")

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 RECOMPUTES_LOST_KV: Version = (0, 13, 0)
 BRINGS_MOONCAKE: Version = (0, 17, 0)  # in its image; the connector itself is older
-OFFLOADS_BESIDE_NIXL: Version = (0, 22, 0)  # where both connectors and MultiConnector support every kind of KV cache
+# Where both connectors and MultiConnector support every kind of KV cache; Mooncake beside host memory was read in no
+# earlier release. A producer that is not asked for blocks before it sends them all, and a consumer that comes first.
+OFFLOADS_BESIDE: dict[str, Version] = {"NIXL": (0, 22, 0), "Mooncake": (0, 33, 0)}
 
 
 def kv_transfer(request: LaunchRequest) -> tuple[str, ...]:
@@ -53,7 +55,7 @@ def _of_a_half(request: LaunchRequest) -> dict[str, Any]:
     if request.spec.kv.offload_json is None:
         return config
     both = {"connectors": [config, _host_memory(request)]}
-    return {"kv_connector": "MultiConnector", "kv_role": "kv_both", "kv_connector_extra_config": both}
+    return {"kv_connector": "MultiConnector", "kv_role": config["kv_role"], "kv_connector_extra_config": both}
 
 
 def _refuse_what_lacks(request: LaunchRequest) -> None:
@@ -76,13 +78,15 @@ def _refuse_what_lacks(request: LaunchRequest) -> None:
 
 
 def _refuse_joined(request: LaunchRequest, backend: str) -> None:
-    """Raise `Invalid` for two connectors that vLLM itself does not test together."""
-    if backend != "Native" or request.spec.kv.connector != "NIXL":
+    """Raise `Invalid` for two connectors that do not work together."""
+    connector = request.spec.kv.connector
+    if backend != "Native":
         raise Invalid(
             Reason.FeatureUnsupported,
-            "kvCache.offload in a half of a split is supported for the backend Native beside kvTransfer.connector NIXL",
+            f"kvCache.offload.backend {backend} is not supported in a half of a split: with its connector vLLM turns "
+            "off its hybrid memory, and halves that differ in that refuse each other's KV; use Native",
         )
-    _refuse_older(request, OFFLOADS_BESIDE_NIXL, "takes no kvCache.offload beside NIXL", "remove it")
+    _refuse_older(request, OFFLOADS_BESIDE[connector], f"takes no kvCache.offload beside {connector}", "remove it")
 
 
 def _refuse_older(request: LaunchRequest, since: Version, lacks: str, instead: str) -> None:
