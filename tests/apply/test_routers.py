@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from aiohttp import web
 
 from tests.protocol.scripted_server import ScriptedServer
-from weft.apply.routers import ASKED_AGAIN_SECONDS, PATIENCE_SECONDS, RouterKeepsWorker, Routers
+from weft.apply.routers import (
+    ASKED_AGAIN_SECONDS,
+    LARGEST_ANSWER_BYTES,
+    PATIENCE_SECONDS,
+    RESTS_SECONDS,
+    RouterKeepsWorker,
+    Routers,
+)
 from weft.apply.writer import Writer
 from weft.domain.action import ForgetWorker
 from weft.domain.errors import Blocked
@@ -151,6 +159,42 @@ def test_one_of_two_routers_is_away(routers: Routers, router: Router, clock: Clo
     routers.forget(asked)
 
 
+def leaving(number: int, *routers: str) -> ForgetWorker:
+    return replace(about(*routers), name=f"chat-{number}-0", uid=f"u{number}", worker=f"10.0.0.{number}:30000")
+
+
+def test_a_silent_router_is_waited_for_once_and_not_for_each_that_leaves(routers: Routers, clock: Clock) -> None:
+    """A hundred replicas would be deleted one by one, each after as long a wait."""
+    with pytest.raises(RouterKeepsWorker):
+        routers.forget(leaving(1, NOBODY))
+    clock.now += PATIENCE_SECONDS
+    for number in range(1, 101):
+        routers.forget(leaving(number, NOBODY))
+
+
+def test_a_router_that_was_given_up_is_asked_again_and_waited_for_anew(
+    routers: Routers, router: Router, clock: Clock
+) -> None:
+    """Once it does as asked, or if nobody asked it for long: then its silence is over, as far as anybody knows."""
+    answer, router.server.answer = router.server.answer, page("", 500)
+    with pytest.raises(RouterKeepsWorker):
+        routers.forget(about(router.address))
+    clock.now += PATIENCE_SECONDS
+    routers.forget(about(router.address))
+    asked, router.server.answer = router.looks(), answer
+    routers.forget(about(router.address))
+    assert router.looks() == asked
+    clock.now += RESTS_SECONDS
+    routers.forget(about(router.address))
+    assert list(router.workers.values()) == [f"http://{OTHER}"]
+    router.server.answer = page("", 500)
+    with pytest.raises(RouterKeepsWorker):
+        routers.forget(leaving(4, router.address))
+    clock.now += PATIENCE_SECONDS + ASKED_AGAIN_SECONDS
+    with pytest.raises(RouterKeepsWorker):
+        routers.forget(leaving(4, router.address))
+
+
 def page(text: str, status: int = 200) -> Callable[[web.Request], web.Response]:
     return lambda _: web.Response(text=text, status=status)
 
@@ -166,6 +210,7 @@ BAD: dict[str, Callable[[web.Request], web.Response]] = {
     "lists words": page('{"workers": ["w"]}'),
     "lists workers without id": page(f'{{"workers": [{{"url": "http://{WORKER}"}}]}}'),
     "lists workers without url": page('{"workers": [{"id": "w"}]}'),
+    "does not end": page(" " * (LARGEST_ANSWER_BYTES + 1) + "{}"),
     "is no text": lambda _: web.Response(body=b"\xff\xfe{"),
 }
 

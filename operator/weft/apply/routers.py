@@ -1,7 +1,8 @@
 """Asking routers to forget an engine that leaves, where they heed neither its label nor that it is not ready.
 
-Routers keep no state that outlives them and tell which engines they know, so that nothing has to be remembered: an
-operator that starts anew asks again. Who forgot is not asked again for a minute, as a long list of workers is read.
+Routers tell which engines they know, so that nothing has to outlive a process: an operator that starts anew asks again.
+Who forgot is not asked again for a minute, as a long list of workers is read. A router that does not answer is waited
+for once, and not for each replica that leaves.
 """
 
 from __future__ import annotations
@@ -28,9 +29,11 @@ if TYPE_CHECKING:
 # it, as long as that is Ready. A router that answers nobody serves no requests, either.
 PATIENCE_SECONDS = 10.0
 ASKED_AGAIN_SECONDS = 60.0  # a router that started anew knows the engine again
-TIMEOUT = Timeout(connect=1.0, read=2.0)
+RESTS_SECONDS = 10.0  # until a router that was waited for in vain is asked again
+ANSWER_SECONDS, CONNECT_SECONDS = 2.0, 1.0
+LARGEST_ANSWER_BYTES = 8 * 1024 * 1024  # a worker takes about 300 bytes
 LOOKS, BETWEEN_SECONDS = 5, 0.1  # routers carry out a removal after they answered
-_OK, _SUCCESS = 200, range(200, 300)
+_OK, _SUCCESS, _PIECE_BYTES = 200, range(200, 300), 64 * 1024
 
 log = logging.getLogger(__name__)
 
@@ -44,11 +47,11 @@ class RouterKeepsWorker(Unanswered):
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """Since when a router is asked about an engine, or when it had forgotten it; in the clock's seconds."""
+class _Silence:
+    """Since when a router has not done as asked, and when it was asked last; in the clock's seconds."""
 
-    at: float
-    forgot: bool
+    since: float
+    last: float
 
 
 class Routers:
@@ -57,8 +60,9 @@ class Routers:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         """Nobody was asked yet."""
         self._clock = clock
-        self._http = PoolManager(retries=False, timeout=TIMEOUT, maxsize=1)
-        self._asked: Lately[_Asked] = Lately(lambda asked: self._clock() - asked.at < ASKED_AGAIN_SECONDS)
+        self._http = PoolManager(retries=False, timeout=Timeout(connect=CONNECT_SECONDS, read=ANSWER_SECONDS))
+        self._forgot: Lately[float] = Lately(self._is_recent)  # when, by router and pod
+        self._silent: Lately[_Silence] = Lately(lambda silence: self._is_recent(silence.last))  # by router
 
     def forget(self, action: ForgetWorker) -> None:
         """Make each router forget the worker; raises `RouterKeepsWorker` for the first that has not, for a while."""
@@ -70,20 +74,24 @@ class Routers:
     def _forget(self, action: ForgetWorker, uid: str, address: str) -> str | None:
         """Why a router may still choose the worker and is worth waiting for, or None."""
         key, now = f"{uid}/{action.uid}", self._clock()
-        asked = self._asked.get(key)
-        if asked is not None and asked.forgot and now - asked.at < ASKED_AGAIN_SECONDS:
+        forgot, silence = self._forgot.get(key), self._silent.get(uid)
+        if (forgot is not None and self._is_recent(forgot)) or (silence is not None and _rests(silence, now)):
             return None
         why = self._ask(f"http://{address}", action.worker)
         if why is None:
-            self._asked.put(key, _Asked(now, forgot=True))
+            self._silent.drop(uid)
+            self._forgot.put(key, now)
             return None
-        since = asked.at if asked is not None and not asked.forgot else now
-        self._asked.put(key, _Asked(since, forgot=False))
+        silence = _Silence(silence.since if silence is not None and self._is_recent(silence.last) else now, now)
+        self._silent.put(uid, silence)
         message = f"router {address} keeps engine {action.worker} of pod {action.name}: {why}"
-        if now - since < PATIENCE_SECONDS:
+        if not _is_given_up(silence, now):
             return message
-        log.warning("%s; it is left to see that the pod is deleted", message)
+        log.warning("%s; it is left to see that pods are deleted", message)
         return None
+
+    def _is_recent(self, at: float) -> bool:
+        return self._clock() - at < ASKED_AGAIN_SECONDS
 
     def _ask(self, router: str, worker: str) -> str | None:
         """Delete the worker where the router has it; why it may still have it, or None once it has not."""
@@ -102,12 +110,34 @@ class Routers:
         return "it is still in its list"
 
     def _ids(self, router: str, worker: str) -> tuple[str, ...]:
-        answer = self._http.request("GET", router + WORKERS, redirect=False)
-        if answer.status != _OK:
-            raise ValueError(f"HTTP {answer.status}")
-        return ids_at(answer.data, worker)
+        status, content = self._request("GET", router + WORKERS)
+        if status != _OK:
+            raise ValueError(f"HTTP {status}")
+        return ids_at(content, worker)
 
     def _delete(self, router: str, worker_id: str) -> None:
-        status = self._http.request("DELETE", router + path_of(worker_id), redirect=False).status
+        status, _ = self._request("DELETE", router + path_of(worker_id))
         if status != NOT_FOUND and status not in _SUCCESS:
             raise ValueError(f"HTTP {status} to its removal")
+
+    def _request(self, method: str, url: str) -> tuple[int, bytes]:
+        """Status and body; `ValueError` for a body that is too long, or still comes after `ANSWER_SECONDS`."""
+        answer = self._http.request(method, url, redirect=False, preload_content=False)
+        try:
+            content, until = bytearray(), time.monotonic() + ANSWER_SECONDS
+            while piece := answer.read1(_PIECE_BYTES):
+                content += piece
+                if len(content) > LARGEST_ANSWER_BYTES or time.monotonic() > until:
+                    raise ValueError("its answer does not end")
+            return answer.status, bytes(content)
+        finally:
+            answer.close()
+
+
+def _is_given_up(silence: _Silence, now: float) -> bool:
+    return now - silence.since >= PATIENCE_SECONDS
+
+
+def _rests(silence: _Silence, now: float) -> bool:
+    """Whether a router was waited for in vain just now, so that others that leave need not wait for it."""
+    return _is_given_up(silence, silence.last) and now - silence.last < RESTS_SECONDS
