@@ -54,7 +54,7 @@ def test_experts_may_have_ranks_with_attention_of_their_own() -> None:
         (ShapePins(tensor_parallel=2, data_parallel=4), "not TP 2 x DP 4; allowed: TP 1 or DP 1"),
         (
             ShapePins(tensor_parallel=8, decode_context_parallel=8),
-            "decode halves on Blackwell), which Weft does not render; allowed: 1",
+            "prefix reuse in both halves, which plans count on; allowed: 1",
         ),
     ],
     ids=["tensor-and-data", "shared-context"],

@@ -24,12 +24,15 @@ def tensorrt_llm_shape_conflict(shape: Shape) -> str | None:
 
 
 def tensorrt_llm_decode_context_conflict(shape: Shape) -> str | None:
-    """Why its GPUs share no context; None if they are not asked to, and for other engines."""
+    """Why its GPUs share no context; None if they are not asked to, and for other engines.
+
+    Its integration tests of Helix have UCX, blocks of 32 tokens and no overlapped steps, too (main branch, 2026).
+    """
     if shape.engine is not EngineName.TensorRTLLM or shape.decode_context_parallel == 1:
         return None
     return (
-        "TensorRT-LLM shares contexts by Helix alone (--cp_size from 1.3 on, experimental, decode halves on "
-        "Blackwell), which Weft does not render; allowed: 1"
+        "TensorRT-LLM shares contexts by Helix alone (--cp_size from 1.3 on, decode halves on Blackwell), tested only "
+        "without chunked prompts and prefix reuse in both halves, which plans count on; allowed: 1"
     )
 
 
