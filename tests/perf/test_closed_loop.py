@@ -14,7 +14,13 @@ from hypothesis import strategies as st
 from tests.perf.replicas import Parallel, replica
 from weft.domain.hardware import Precision
 from weft.domain.workload import Role, Workload
-from weft.perf.benchmarks.closed_loop import ClosedLoop, Latencies, closed_loop_latencies, closed_loop_work
+from weft.perf.benchmarks.closed_loop import (
+    USUAL_ROUNDS,
+    ClosedLoop,
+    Latencies,
+    closed_loop_latencies,
+    closed_loop_work,
+)
 from weft.perf.benchmarks.seats import seats
 from weft.perf.service import service
 from weft.perf.sharing import prompts_of_a_step
@@ -35,13 +41,19 @@ REPLICAS = st.sampled_from(
 )
 USERS = st.integers(1, 5000)
 LENGTHS = st.floats(1, 20_000)
+ROUNDS = st.sampled_from([1.0, 3.0, USUAL_ROUNDS, 50.0, math.inf])
 SLACK = 1 + 1e-9
 
 
 def latencies(
-    model: ReplicaModel, users: float, lengths: tuple[float, float] = (1000, 1000), *, equal: bool = False
+    model: ReplicaModel,
+    users: float,
+    lengths: tuple[float, float] = (1000, 1000),
+    *,
+    equal: bool = False,
+    rounds: float = USUAL_ROUNDS,
 ) -> Latencies:
-    load = ClosedLoop(users, *lengths, equal_lengths=equal)
+    load = ClosedLoop(users, *lengths, equal_lengths=equal, rounds=rounds)
     return closed_loop_latencies(closed_loop_work(model, load), model.efficiency)
 
 
@@ -110,6 +122,37 @@ def test_eight_users_lose_the_prompts_of_seven_others_over_every_answer() -> Non
     assert equal.tpot == found.tpot
 
 
+def first_round(model: ReplicaModel, users: int, input_tokens: int) -> float:
+    """Mean TTFT of users who all ask at once: as many prompts as fill a step go together, beside those answered."""
+    steps, together = stepper(model), int(model.efficiency.batched_tokens) // input_tokens
+    now, ttft = model.efficiency.request_seconds, list[float]()
+    while len(ttft) < users:
+        decoding = steps.decode(len(ttft), input_tokens).seconds if ttft else 0.0
+        taken = min(together, users - len(ttft))
+        now += taken * steps.prefill(input_tokens, 0, input_tokens / model.efficiency.batched_tokens).seconds + decoding
+        ttft += [now] * taken
+    return sum(ttft) / users
+
+
+@pytest.mark.parametrize("input_tokens", [128, 1024, 4096])
+@pytest.mark.parametrize("users", [8, 64, 100])
+def test_who_all_ask_once_wait_as_steps_filled_with_their_prompts_take(users: int, input_tokens: int) -> None:
+    simulated = first_round(H200, users, input_tokens)
+    assert latencies(H200, users, (input_tokens, 1000), rounds=1.0).ttft == pytest.approx(simulated, rel=0.3)
+    assert simulated > 0.95 * latencies(H200, users, (input_tokens, 1000)).ttft
+
+
+def test_the_first_round_counts_by_its_part_of_all_and_not_in_a_loop_that_has_settled() -> None:
+    once, twice, usual, often = (latencies(H200, 64, rounds=each) for each in (1.0, 2.0, USUAL_ROUNDS, 20.0))
+    settled = latencies(H200, 64, rounds=math.inf)
+    assert once.ttft - usual.ttft == pytest.approx(0.9 / 0.4 * (twice.ttft - usual.ttft))
+    assert usual.ttft - settled.ttft == pytest.approx(2 * (often.ttft - settled.ttft))
+    steps = stepper(H200)
+    own = steps.decode(64, 1500).seconds + steps.prefill(1000, 0, 1).seconds
+    assert settled.ttft == pytest.approx(H200.efficiency.request_seconds + own)
+    assert {once.tpot, usual.tpot, settled.tpot} == {usual.tpot}
+
+
 @pytest.mark.parametrize("model", [H200, WIDE])
 @pytest.mark.parametrize("lengths", [(100, 100), (100, 1000), (1000, 100), (1000, 1000), (8000, 1000)])
 def test_the_same_requests_are_answered_as_fast_in_closed_and_open_loops(
@@ -123,14 +166,15 @@ def test_the_same_requests_are_answered_as_fast_in_closed_and_open_loops(
     assert closed == pytest.approx(opened, rel=0.125)
 
 
-@given(REPLICAS, st.tuples(USERS, st.integers(1, 1000)), st.tuples(LENGTHS, LENGTHS), st.booleans())
+@given(REPLICAS, st.tuples(USERS, st.integers(1, 1000)), st.tuples(LENGTHS, LENGTHS), st.booleans(), ROUNDS)
 def test_more_users_never_wait_less(
     model: ReplicaModel,
     users: tuple[int, int],
     lengths: tuple[float, float],
     equal: bool,  # noqa: FBT001 - drawn
+    rounds: float,
 ) -> None:
-    few, many = (latencies(model, each, lengths, equal=equal) for each in (users[0], sum(users)))
+    few, many = (latencies(model, each, lengths, equal=equal, rounds=rounds) for each in (users[0], sum(users)))
     assert 0 < few.ttft <= many.ttft * SLACK
     assert 0 < few.tpot <= many.tpot * SLACK
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from tests.perf.replicas import replica
 from weft.domain.hardware import Precision
 from weft.domain.shape import EngineName, Shape
-from weft.perf.benchmarks.recipes import draws_lengths, graph_tokens, steps_between_looks
+from weft.perf.benchmarks.closed_loop import USUAL_ROUNDS
+from weft.perf.benchmarks.recipes import draws_lengths, graph_tokens, rounds_of, steps_between_looks
 
 SGLANG = Shape(EngineName.SGLang, "B200", Precision.NVFP4, tensor_parallel=4)
 EIGHT, FOUR = (Shape(EngineName.SGLang, "B200", Precision.FP8, tensor_parallel=each) for each in (8, 4))
@@ -54,3 +57,19 @@ def test_inferencex_has_vllm_capture_larger_graphs_for_gpt_oss(
     source: str | None, model: str, precision: Precision, tokens: float
 ) -> None:
     assert graph_tokens(source, replica(model, "H200", precision)) == tokens
+
+
+@pytest.mark.parametrize(
+    ("note", "users", "rounds"),
+    [
+        (None, 8, USUAL_ROUNDS),
+        ("closed loop, aggregated", 8, USUAL_ROUNDS),
+        ("measured 2026-03; 400 prompts in all", 64, 6.25),
+        ("50 prompts at once", 50, 1.0),
+        ("50 prompts in all", 64, 1.0),
+        ("once settled", 8, math.inf),
+        ("400 prompts in all", 0, USUAL_ROUNDS),
+    ],
+)
+def test_a_note_tells_how_often_each_user_asked(note: str | None, users: float, rounds: float) -> None:
+    assert rounds_of(note, users) == rounds

@@ -4,6 +4,9 @@ Most published measurements are of this kind. TPOT is a decode step at the batch
 of the others, which take time from it: t_decode + (B-1)/OSL x t_prefill. B/OSL prompts come in a step, and share the
 next. TTFT is the prompt's own time after those of the users that ask at the same moment: with lengths that differ
 little, users stay synchronised and part of them asks at once; up to eight, of equal lengths, come in consecutive steps.
+In the first round all users ask at the same moment and are answered in full steps, one after the other: what is fitted
+has that in a tenth of its requests, as both of its sources ask ten times. A mean over fewer rounds has more of it, one
+over more has less, and a loop that is measured once it has settled has none.
 Users beyond the number of seats wait for one: Little's law. Where answers are so short that more prompts come in a step
 than it has room for, they queue for their first token, and steps are full: what the others take is then part of TTFT.
 """
@@ -25,6 +28,10 @@ if TYPE_CHECKING:
     from weft.perf.steps import Seconds
     from weft.perf.work import Work
 
+# Requests of a user in InferenceX (`--num-prompts` of its scripts) and in aiconfigurator's sweeps (`--request-count` of
+# `eval/benchmarks/genai_perf_runner.py`): how often the rows that are fitted ask
+USUAL_ROUNDS = 10.0
+_USUAL_FIRSTS = 1.0 / USUAL_ROUNDS
 _AT_ONCE_WHEN_EQUAL = 8.0  # users who still ask at the same time when all lengths are equal
 
 
@@ -32,7 +39,8 @@ _AT_ONCE_WHEN_EQUAL = 8.0  # users who still ask at the same time when all lengt
 class ClosedLoop:
     """Users of one replica. Lengths are mean tokens; `equal_lengths` if no request differs from another.
 
-    The engine polls for new requests once in `looks_every` decode steps.
+    The engine polls for new requests once in `looks_every` decode steps. Latencies are means over `rounds` requests of
+    each user, all of whom begin at once (infinite: over requests that come once the loop has settled).
     """
 
     users: float
@@ -40,6 +48,7 @@ class ClosedLoop:
     output_tokens: float
     equal_lengths: bool
     looks_every: float = 1.0
+    rounds: float = USUAL_ROUNDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +59,15 @@ class ClosedLoopWork:
     `way` of their sum through a pipeline. A pipeline works on `beside` prompts at a time at this arrival pattern, and
     on `stages` at most; `at_once` prompts come before one at the same time to the same stage. Ranks go in lockstep,
     `together` of them with a prompt. The engine polls for requests every `looks_every` steps. `decoding` of those
-    with a seat are past their prompt at a time: no more prompts have room in the steps of an answer.
+    with a seat are past their prompt at a time: no more prompts have room in the steps of an answer. Of prompts that
+    all come at once and fill steps, `queued` each, the mean one is answered after `first` others. `firsts` is the first
+    round's part of all requests.
     """
 
     decode: Work
     prefill: Work
     alone: Work
+    queued: Work
     way: float
     users: float
     running: float
@@ -65,6 +77,8 @@ class ClosedLoopWork:
     stages: float
     output_tokens: float
     at_once: float
+    first: float
+    firsts: float
     looks_every: float
     decoding: float
 
@@ -92,6 +106,7 @@ def closed_loop_work(replica: ReplicaModel, load: ClosedLoop) -> ClosedLoopWork:
         decode=work.decode(decoding, load.input_tokens + load.output_tokens / 2.0),
         prefill=work.prefill(load.input_tokens, 0.0, max(full, own / sharing), together),
         alone=work.prefill(load.input_tokens, 0.0, own, together),
+        queued=work.prefill(load.input_tokens, 0.0, full),
         way=stages.way(own),
         users=load.users,
         running=running,
@@ -101,30 +116,49 @@ def closed_loop_work(replica: ReplicaModel, load: ClosedLoop) -> ClosedLoopWork:
         stages=stages.even,
         output_tokens=load.output_tokens,
         at_once=(at_once - 1.0) / 2.0 if load.equal_lengths else 0.0,
+        first=_answered_before(running / ranks / stages.even, 1.0 / full),
+        firsts=1.0 / load.rounds,
         looks_every=load.looks_every,
         decoding=decoding,
     )
+
+
+def _answered_before(prompts: float, per_step: float) -> float:
+    """How many of so many prompts at once the mean one is answered after, if `per_step` fill a step and end with it."""
+    return max(0.0, min(prompts, (prompts + max(1.0, per_step)) / 2.0) - 1.0)
 
 
 def closed_loop_latencies(work: ClosedLoopWork, efficiency: Efficiency) -> Latencies:
     """TTFT and TPOT; plain arithmetic, so that it also works on arrays of many rows."""
     step_parts = decode_seconds(work.decode, efficiency)
     step = sum(step_parts) + bubble_seconds(work.decode, step_parts, efficiency)
-    per_rank, alone = work.running / work.ranks, prefill_seconds(work.alone, efficiency, step)
+    alone = prefill_seconds(work.alone, efficiency, step)
     prompt = _besides_launch(prefill_seconds(work.prefill, efficiency, step))
-    # Who waits behind a prompt that the host launches waits for all of its step, also for what that decodes meanwhile.
-    before, behind = (_besides_launch(prefill_seconds(each, efficiency)) for each in (work.alone, work.prefill))
     admitted = work.decoding / work.running
     others = (work.running - 1.0) * prompt / (work.together * work.beside)
     tpot = step + admitted * others / work.output_tokens
-    in_step = work.at_once * efficiency.equal_at_once * before
-    at_once = efficiency.at_once * per_rank / work.stages * behind
     queue = (1.0 - admitted) * others + (1.0 / admitted - 1.0) * work.output_tokens * step
     looked = step * (1.0 + work.looks_every) / 2.0
-    own = efficiency.request_seconds + looked + work.way * sum(alone) + admitted * (in_step + at_once)
+    own = efficiency.request_seconds + looked + work.way * sum(alone) + admitted * _waiting(work, efficiency, step)
     ttft = larger(own, efficiency.request_seconds + tpot) + queue  # no first token comes before the end of its step
     rounds = work.users / work.running - 1.0
     return Latencies(ttft + rounds * (ttft + work.output_tokens * tpot), tpot)
+
+
+def _waiting(work: ClosedLoopWork, efficiency: Efficiency, step: float) -> float:
+    """Seconds that the mean prompt waits for those that come with it.
+
+    Who waits behind a prompt that the host launches waits for all of its step, also for what that decodes meanwhile.
+    What is fitted is of the usual number of rounds: it dwindles with more of them, and with fewer there is more of the
+    first one.
+    """
+    before, behind = (_besides_launch(prefill_seconds(each, efficiency)) for each in (work.alone, work.prefill))
+    in_step = work.at_once * efficiency.equal_at_once * before
+    at_once = efficiency.at_once * work.running / work.ranks / work.stages * behind
+    first = work.first * (sum(prefill_seconds(work.queued, efficiency)) + work.queued.steps * step)
+    more = larger(work.firsts - _USUAL_FIRSTS, 0.0)
+    fewer = larger(_USUAL_FIRSTS - work.firsts, 0.0)
+    return in_step + (1.0 - fewer / _USUAL_FIRSTS) * at_once + more * larger(first - in_step, 0.0)
 
 
 def _besides_launch(parts: Seconds) -> float:

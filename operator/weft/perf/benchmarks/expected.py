@@ -163,7 +163,7 @@ def _closed_loop_latencies(at: Measurement) -> Latencies:
         decode = Half(at.replica, at.decoders)
         return disaggregated_latencies(at.prefill, decode, at.users, at.input_tokens, at.output_tokens)
     lengths = (at.input_tokens, at.output_tokens)
-    load = ClosedLoop(at.users, *lengths, equal_lengths=at.equal_lengths, looks_every=at.looks_every)
+    load = ClosedLoop(at.users, *lengths, at.equal_lengths, at.looks_every, at.rounds)
     return closed_loop_latencies(closed_loop_work(at.replica, load), at.replica.efficiency)
 
 

@@ -20,9 +20,10 @@ from weft.domain.hardware import Precision
 from weft.domain.reasons import Reason
 from weft.domain.shape import EngineName, Shape
 from weft.perf.benchmarks.alone import MeasuredHalf, alone_in
+from weft.perf.benchmarks.closed_loop import USUAL_ROUNDS
 from weft.perf.benchmarks.disaggregated import Half
 from weft.perf.benchmarks.layouts import Layout, layout_of
-from weft.perf.benchmarks.recipes import draws_lengths, graph_tokens, steps_between_looks
+from weft.perf.benchmarks.recipes import draws_lengths, graph_tokens, rounds_of, steps_between_looks
 from weft.perf.crossing import across_domains
 from weft.perf.replica import ReplicaModel
 
@@ -86,7 +87,8 @@ class Kind(StrEnum):
 class Measurement:
     """A replica and its load. `users` of a closed loop, `rate` (requests/s) of an open one; lengths are mean tokens.
 
-    In an open loop `users` bounds the requests in flight: the others wait outside, unmeasured.
+    In an open loop `users` bounds the requests in flight: the others wait outside, unmeasured. In a closed one each has
+    `rounds` requests, all of which are measured.
     `release` is the engine's version, or `YYYY-MM` of the measurement where only that is known. Where prefill has
     separate replicas they are `prefill`, and `replica` is one of `decoders`. Else `copies` of it share the load. Where
     one half was measured `alone`, there are no others: answers of prefill have one token.
@@ -101,6 +103,7 @@ class Measurement:
     equal_lengths: bool
     release: str | None
     looks_every: float = 1.0
+    rounds: float = USUAL_ROUNDS
     prefill: Half | None = None
     decoders: int = 1
     copies: int = 1
@@ -144,6 +147,7 @@ def measurement(row: Mapping[str, str], catalog: Catalog) -> Measurement:
         equal_lengths=not spread,
         release=_release(row),
         looks_every=steps_between_looks(row.get("source"), replica.shape, users or 0.0),
+        rounds=rounds_of(row.get("note"), users or 0.0),
         prefill=_prefill(replica, architecture, layout) if layout else None,
         decoders=layout.decoders if layout else 1,
         copies=1 if layout else _copies(row, replica.shape),

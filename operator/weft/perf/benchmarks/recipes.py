@@ -1,18 +1,25 @@
-"""Engine settings of published benchmarks that no column of a table has; known from their scripts."""
+"""Settings of engines and clients in published benchmarks that no column of a table has.
+
+They are known from the benchmarks' scripts, or a row's note says them.
+"""
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING
 
 from weft.domain.hardware import Precision
 from weft.domain.shape import EngineName
+from weft.perf.benchmarks.closed_loop import USUAL_ROUNDS
 
 if TYPE_CHECKING:
     from weft.domain.shape import Shape
     from weft.perf.replica import ReplicaModel
 
 _INFERENCEX = re.compile(r"inferencex|inferencemax", re.IGNORECASE)
+_PROMPTS = re.compile(r"\b(\d+) prompts (?:at once|in all)\b", re.IGNORECASE)
+_SETTLED = re.compile(r"\bonce settled\b", re.IGNORECASE)
 _MANY_USERS, _FEW_GPUS = 16, 4
 _LOOKS, _RARE_LOOKS = 10.0, 30.0
 _WIDE_GRAPHS = 2048.0
@@ -21,6 +28,17 @@ _WIDE_GRAPHS = 2048.0
 def draws_lengths(source: str | None) -> bool:
     """Whether lengths are drawn uniformly from 0.8 to 1 times the nominal one, as InferenceX does."""
     return bool(_INFERENCEX.search(source or ""))
+
+
+def rounds_of(note: str | None, users: float) -> float:
+    """Requests of each of so many `users` that latencies are means over, as a note tells (`400 prompts in all`).
+
+    Infinite for latencies of a loop `once settled`, and as many as usual if the note says nothing.
+    """
+    told = _PROMPTS.search(note or "")
+    if told is not None and users:
+        return max(1.0, float(told[1]) / users)
+    return math.inf if _SETTLED.search(note or "") else USUAL_ROUNDS
 
 
 def steps_between_looks(source: str | None, shape: Shape, users: float) -> float:
