@@ -10,7 +10,9 @@ from weft.domain.errors import Invalid
 from weft.perf.benchmarks.alone import MeasuredHalf, alone_in
 from weft.perf.benchmarks.expected import Expected, expected
 from weft.perf.benchmarks.measured import measurement
+from weft.perf.steps import stepper
 
+TWO = "; two-batch overlap"
 DEEPSEEK = {"model": "DeepSeek-V3", "gpu": "H100", "engine": "sglang", "tp": "1", "n_gpus": "", "kv_precision": ""}
 
 
@@ -106,3 +108,26 @@ def test_published_rates_of_large_expert_groups_are_met_within_two_thirds(
 def test_a_half_alone_that_has_no_load_is_refused() -> None:
     with pytest.raises(Invalid, match="concurrency"):
         found(note="decode-only", concurrency="")
+
+
+PREFILL = {**DEEPSEEK, "dp": "32", "ep": "32", "isl": "2000", "osl": "1", "concurrency": "256"}
+
+
+def test_two_batches_hide_the_shorter_of_computing_and_exchanging_with_experts() -> None:
+    model = measurement(row(**PREFILL, note="prefill-only"), CATALOG).replica
+    prompt = stepper(model).prefill(2000, 0, 2 * 2000 / model.efficiency.batched_tokens)  # of batches of half a step
+    overlapped = found(**PREFILL, note="prefill-only; two-batch overlap")
+    assert rate(overlapped) == pytest.approx(32 / (prompt.seconds - prompt.parts.exchanges))
+    assert rate(overlapped) > 1.2 * rate(found(**PREFILL, note="prefill-only"))
+
+
+def test_without_experts_on_other_gpus_two_batches_only_cost_launches() -> None:
+    one, two = (found(note=f"prefill-only{more}", isl="1000", osl="1", concurrency="64") for more in ("", TWO))
+    assert rate(two) < rate(one)
+
+
+def test_fuller_steps_launch_a_prompt_less_often() -> None:
+    usual, named, fuller = (
+        rate(found(**PREFILL, note=f"prefill-only; {each} tokens a step")) for each in ("some", 8192, 16384)
+    )
+    assert usual == named < fuller

@@ -15,10 +15,11 @@ from weft.perf.balance import balanced
 from weft.perf.benchmarks.closed_loop import Latencies
 from weft.perf.benchmarks.open_loop import Served
 from weft.perf.benchmarks.seats import seats
-from weft.perf.steps import stepper
+from weft.perf.steps import larger, stepper
 
 if TYPE_CHECKING:
     from weft.perf.replica import ReplicaModel
+    from weft.perf.steps import StepTime
 
 _NAMED = re.compile(r"\b(prefill|decode)[- ]only\b", re.IGNORECASE)
 
@@ -36,16 +37,28 @@ def alone_in(note: str) -> MeasuredHalf | None:
     return MeasuredHalf(named[1].casefold()) if named is not None else None
 
 
-def prompts_alone(replica: ReplicaModel, users: float, input_tokens: float) -> Served:
+def prompts_alone(replica: ReplicaModel, users: float, input_tokens: float, *, overlapped: bool = False) -> Served:
     """Prompts of so many `users`, each of whom sends the next one when the last is computed.
 
-    They fill the steps, so that the lone prompt of a user who comes to an idle engine takes longer than its part.
+    They fill the steps, so that the lone prompt of a user who comes to an idle engine takes longer than its part. Where
+    they are `overlapped`, a full step is two batches of half the tokens, each launched by itself.
     """
     part = input_tokens / replica.efficiency.batched_tokens
     prompt, queued = (stepper(replica).prefill(input_tokens, 0.0, n).seconds for n in (math.ceil(part), part))
+    if overlapped:
+        queued = _overlapped_seconds(stepper(replica).prefill(input_tokens, 0.0, 2.0 * part))
     server = float(replica.shape.data_parallel)
     ttft = max(replica.efficiency.request_seconds + prompt, users * queued / server)
     return Served(Latencies(ttft, 0.0), users / ttft)
+
+
+def _overlapped_seconds(prompt: StepTime) -> float:
+    """Seconds of a prompt if one batch computes while the other's tokens travel to and from experts: the longer of both.
+
+    As stages of both alternate in SGLang's `two_batch_overlap.py` (sgl-project/sglang pull request 4068).
+    """
+    exchanging = prompt.parts.exchanges * prompt.seconds / sum(prompt.parts)
+    return larger(prompt.seconds - exchanging, exchanging)
 
 
 def decode_alone(replica: ReplicaModel, users: float, rate: float, input_tokens: float, output_tokens: float) -> Served:

@@ -153,7 +153,7 @@ def _apart_at_a_rate(at: Measurement) -> Served:
 
 def _closed(at: Measurement) -> Served:
     if at.alone is MeasuredHalf.Prefill:
-        return prompts_alone(at.replica, at.users, at.input_tokens)
+        return prompts_alone(at.replica, at.users, at.input_tokens, overlapped=at.overlapped)
     found = _closed_loop_latencies(at)
     return Served(found, at.users / (found.ttft + max(0.0, at.output_tokens - 1.0) * found.tpot))
 

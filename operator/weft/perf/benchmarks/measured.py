@@ -23,7 +23,14 @@ from weft.perf.benchmarks.alone import MeasuredHalf, alone_in
 from weft.perf.benchmarks.closed_loop import USUAL_ROUNDS
 from weft.perf.benchmarks.disaggregated import Half
 from weft.perf.benchmarks.layouts import Layout, layout_of
-from weft.perf.benchmarks.recipes import draws_lengths, graph_tokens, rounds_of, steps_between_looks
+from weft.perf.benchmarks.recipes import (
+    draws_lengths,
+    graph_tokens,
+    overlaps_batches,
+    rounds_of,
+    step_tokens,
+    steps_between_looks,
+)
 from weft.perf.crossing import across_domains
 from weft.perf.replica import ReplicaModel
 
@@ -91,7 +98,8 @@ class Measurement:
     `rounds` requests, all of which are measured.
     `release` is the engine's version, or `YYYY-MM` of the measurement where only that is known. Where prefill has
     separate replicas they are `prefill`, and `replica` is one of `decoders`. Else `copies` of it share the load. Where
-    one half was measured `alone`, there are no others: answers of prefill have one token.
+    one half was measured `alone`, there are no others: answers of prefill have one token. Prompts are `overlapped` if a
+    step of them is two batches, each of which computes while the other's tokens are under way.
     """
 
     replica: ReplicaModel
@@ -108,6 +116,7 @@ class Measurement:
     decoders: int = 1
     copies: int = 1
     alone: MeasuredHalf | None = None
+    overlapped: bool = False
 
 
 def measurement(row: Mapping[str, str], catalog: Catalog) -> Measurement:
@@ -129,7 +138,8 @@ def measurement(row: Mapping[str, str], catalog: Catalog) -> Measurement:
         kv_precision=_kv_precision(row, precision, engine, accelerator.generation),
     )
     graphs = graph_tokens(row.get("source"), replica)
-    replica = replace(replica, efficiency=replace(replica.efficiency, graph_tokens=graphs))
+    budget = step_tokens(row.get("note"), replica)
+    replica = replace(replica, efficiency=replace(replica.efficiency, graph_tokens=graphs, batched_tokens=budget))
     spread = draws_lengths(row.get("source"))
     scale = _SPREAD_MEAN if spread else 1.0
     users, rate = _users(row), _rate(row)
@@ -152,6 +162,7 @@ def measurement(row: Mapping[str, str], catalog: Catalog) -> Measurement:
         decoders=layout.decoders if layout else 1,
         copies=1 if layout else _copies(row, replica.shape),
         alone=alone,
+        overlapped=overlaps_batches(row.get("note")),
     )
 
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _INFERENCEX = re.compile(r"inferencex|inferencemax", re.IGNORECASE)
 _PROMPTS = re.compile(r"\b(\d+) prompts (?:at once|in all)\b", re.IGNORECASE)
+_STEP_TOKENS = re.compile(r"\b(\d+) tokens a step\b", re.IGNORECASE)
+_TWO_BATCHES = re.compile(r"\btwo-batch overlap\b", re.IGNORECASE)
 _SETTLED = re.compile(r"\bonce settled\b", re.IGNORECASE)
 _MANY_USERS, _FEW_GPUS = 16, 4
 _LOOKS, _RARE_LOOKS = 10.0, 30.0
@@ -39,6 +41,20 @@ def rounds_of(note: str | None, users: float) -> float:
     if told is not None and users:
         return max(1.0, float(told[1]) / users)
     return math.inf if _SETTLED.search(note or "") else USUAL_ROUNDS
+
+
+def step_tokens(note: str | None, replica: ReplicaModel) -> float:
+    """Tokens of a full step of a rank, as a note tells (`16384 tokens a step`), or else the engine's default."""
+    told = _STEP_TOKENS.search(note or "")
+    return float(told[1]) if told is not None and float(told[1]) >= 1.0 else replica.efficiency.batched_tokens
+
+
+def overlaps_batches(note: str | None) -> bool:
+    """Whether a note says that steps are two batches, one of which computes while tokens of the other are under way.
+
+    `--enable-two-batch-overlap` of SGLang, `--enable-dbo` of vLLM.
+    """
+    return bool(_TWO_BATCHES.search(note or ""))
 
 
 def steps_between_looks(source: str | None, shape: Shape, users: float) -> float:
