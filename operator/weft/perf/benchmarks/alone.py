@@ -53,7 +53,7 @@ def prompts_alone(replica: ReplicaModel, users: float, input_tokens: float, *, o
 
 
 def _overlapped_seconds(prompt: StepTime) -> float:
-    """Seconds of a prompt if one batch computes while the other's tokens travel to and from experts: the longer of both.
+    """Seconds of a prompt, the longer of computing one batch and of the way of the other's tokens to experts and back.
 
     As stages of both alternate in SGLang's `two_batch_overlap.py` (sgl-project/sglang pull request 4068).
     """
