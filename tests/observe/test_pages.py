@@ -49,8 +49,11 @@ RELEASES: dict[str, dict[str, object]] = {
     "vllm-0.10.0": P95,
     "vllm-0.10.2": P95,
     "vllm-0.11.2": P95,
+    "vllm-0.12.0": {**P95, "transfer_seconds": 0.012},
     "vllm-0.13.0": P95,
+    "vllm-0.15.1": {**P95, "transfer_seconds": 0.012},
     "vllm-0.17.1": P95,
+    "vllm-0.18.1": P95,
     "vllm-0.20.2": {**P95, **REASONS},
     "vllm-0.25.1": {**P95, "waiting_for_kv": 3.0, "transfer_seconds": 0.012},
     "vllm-0.33.0": {**P95, "waiting_for_kv": 3.0, "transfer_seconds": 0.012},
@@ -112,6 +115,7 @@ async def test_percentiles_of_transfers_are_known_where_they_are_counted_by_buck
         ("vllm-0.33.0", 30.0, 3.0),
         ("vllm-0.25.1", 30.0, 3.0),
         ("vllm-0.20.2", None, None),
+        ("vllm-0.12.0", 30.0, 3.0),
         ("sglang-0.5.23", 30.0, None),
     ],
 )
@@ -125,7 +129,14 @@ async def test_transfers_are_counted_where_the_engine_tells_how_they_ended(
 
 @pytest.mark.parametrize(
     ("release", "expired"),
-    [("vllm-0.33.0", 5.0), ("vllm-0.25.1", 3.0), ("vllm-0.20.2", None), ("sglang-0.5.23", None)],
+    [
+        ("vllm-0.33.0", 5.0),
+        ("vllm-0.25.1", 3.0),
+        ("vllm-0.15.1", 3.0),
+        ("vllm-0.12.0", None),
+        ("vllm-0.20.2", None),
+        ("sglang-0.5.23", None),
+    ],
 )
 async def test_kv_that_expired_is_counted_beside_the_requests_that_ended(release: str, expired: float | None) -> None:
     (pod,) = (await observed(series_for(*split(release)), *pages(release))).pods
@@ -288,6 +299,22 @@ async def test_the_other_way_round_too() -> None:
     as_itself = await observed(series_for(EngineName.VLLM, "0.33.0"), *pages("vllm-0.33.0"))
     assert any("should not have yet" in caveat for caveat in said(seen))
     assert _figures(seen) == _figures(as_itself)
+
+
+async def test_what_a_version_hides_is_read_alike_where_it_is_shown() -> None:
+    """`--show-hidden-metrics-for-version`: the old name comes back beside the new one, and counts no gap twice."""
+    hidden = "vllm:time_per_output_token_seconds"
+    shown = [
+        "".join((now, *(line for line in before.splitlines(keepends=True) if line.startswith(hidden))))
+        for now, before in zip(pages("vllm-0.12.0"), pages("vllm-0.11.2"), strict=True)
+    ]
+    assert all(hidden in text for text in shown)
+    series = series_for(EngineName.VLLM, "0.12.0")
+    assert await observed(series, *shown) == await observed(series, *pages("vllm-0.12.0"))
+    only_hidden = [without(text, "vllm:inter_token_latency_seconds") for text in shown]
+    assert "vllm:time_per_output_token_seconds is read in place of vllm:inter_token_latency_seconds" in said(
+        await observed(series, *only_hidden)
+    )
 
 
 async def test_what_a_version_cannot_tell_is_said() -> None:
