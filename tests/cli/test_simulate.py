@@ -120,14 +120,6 @@ def test_rows_of_failed_requests_are_left_out_and_told(tmp_path: Path) -> None:
     assert told not in simulated(trace="trace.csv").out
 
 
-def test_a_trace_that_is_not_in_order_of_time_is_put_so_and_told(tmp_path: Path) -> None:
-    (tmp_path / "ended.csv").write_text(f"{ROWS}20,400,60\n0.5,500,50\n40,500,1\n")
-    assert "weft: ended.csv: 1 request stood below later ones and was put in order of time" in (
-        simulated(trace="ended.csv").err
-    )
-    assert data(trace="ended.csv")["ttft_seconds"] == data(trace="trace.csv")["ttft_seconds"]
-
-
 def test_requests_of_one_moment_are_paid_for_until_the_last_one_is_answered(tmp_path: Path) -> None:
     (tmp_path / "moment.csv").write_text(f"{ROWS}0,9,1\n0,9,2000\n")
     found = data("--html", "moment.html", trace="moment.csv")
@@ -317,6 +309,10 @@ WRONG_OPTIONS = {
 WRONG_TRACES = {
     "a missing column": ("arrival_s,input_tokens\n1,2\n", "trace lacks the tokens of an answer (output_tokens)"),
     "a negative time": (f"{ROWS}-5,1,1\n", "trace, line 2: a request arrives at -5 s, but times count from 0"),
+    "times that go back": (
+        f"{ROWS}5,1,1\n1,1,1\n6,1,1\n2,1,1\n",
+        "trace, line 3: a request arrives before one above it (2 requests do): put the rows in order of time, or let",
+    ),
     "no tokens": (f"{ROWS}5,0,1\n", "trace has no requests: no row has tokens of both"),
     "a time in words": (f"{ROWS}noon,1,1\n", "trace, line 2: 'noon,1,1' is no request: arrival_s takes seconds"),
     "an empty file": ("", "trace is empty"),

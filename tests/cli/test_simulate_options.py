@@ -125,3 +125,20 @@ def test_what_was_guessed_of_a_foreign_file_is_told(tmp_path: Path) -> None:
     several = "requests of 2 models (gpt-4o: 1, llama-3: 1) are replayed together: for one alone, keep its rows"
     assert f"weft: log.csv: {guessed}\nweft: log.csv: {several}\n" in told
     assert "requests are read from" not in simulated().err
+
+
+def test_a_trace_that_is_not_in_order_of_time_is_put_so_and_told_if_that_is_asked_for(tmp_path: Path) -> None:
+    """Else it is refused: two traces in one file would silently be one."""
+    rows = ("0.5,500,50", "20,400,60", "40,500,1")
+    for name, order in (("begun.csv", rows), ("ended.csv", (rows[1], rows[0], rows[2]))):
+        (tmp_path / name).write_text("\n".join(("arrival_s,input_tokens,output_tokens", *order, "")))
+    refused = simulated("--trace", "ended.csv")
+    assert (2, "") == (refused.code, refused.out)
+    assert (
+        "--trace: ended.csv, line 3: a request arrives before one above it: put the rows in order of time, or let "
+        "--sort do it" in refused.sentence
+    )
+    put, begun = (simulated("--trace", name, "--sort", "-o", "json") for name in ("ended.csv", "begun.csv"))
+    assert "weft: ended.csv: 1 request stood below later ones and was put in order of time" in put.err
+    assert json.loads(put.out)["ttft_seconds"] == json.loads(begun.out)["ttft_seconds"]
+    assert "in order of time" not in begun.err

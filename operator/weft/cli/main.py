@@ -141,6 +141,7 @@ def simulate(  # noqa: PLR0913 - one option a wish, as on every command line
     start_up: options.StartUp = None,
     warm_up: options.WarmUp = 0.0,
     scale: options.Scale = 1.0,
+    sort: options.SortTrace = False,
     front: options.Front = "LeastLoad",
     patience: options.Patience = None,
     retries: options.Retries = 0,
@@ -177,6 +178,7 @@ def simulate(  # noqa: PLR0913 - one option a wish, as on every command line
         hours=hours or 24.0,
         clients=Clients(front, patience, retries),
         blind=tuple(blind or ()),
+        sort=sort,
     )
     documents = documents_of(tuple(files or ()), None)
     world = world_from(fabric, None, imagine=True)

@@ -46,6 +46,8 @@ def requests_of(chosen: TracedResource, wishes: SimulationWishes, catalog: Catal
         return "no requests", Trace(np.zeros(0), *np.zeros((2, 0), dtype=np.int32))
     if chosen.trace is not None:
         words, trace = shown(chosen.trace), _trace_of(chosen.trace, seed)
+        if not wishes.sort:
+            _refuse_disorder(trace, words)
     else:
         recorded = _recorded(chosen.resource.body, wishes, catalog)
         words, trace = recorded.words, live_trace(recorded, seed)
@@ -91,6 +93,16 @@ def _trace_of(text: str, seed: int) -> Trace:
         raise CommandFailure(f"--trace: {error}") from None
     except (OSError, ValueError) as error:  # ValueError: a path with a NUL in it
         raise CommandFailure(_cannot_read(text, error)) from None
+
+
+def _refuse_disorder(trace: Trace, words: str) -> None:
+    """Raise `CommandFailure` for rows that are not in order of time, as two traces in one file are not."""
+    if trace.reordered:
+        others = f" ({trace.reordered:,} requests do)" if trace.reordered > 1 else ""
+        raise CommandFailure(
+            f"--trace: {words}, line {trace.late_line}: a request arrives before one above it{others}: put the rows in "
+            "order of time, or let --sort do it"
+        )
 
 
 def _is_made_up(text: str) -> bool:

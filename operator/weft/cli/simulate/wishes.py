@@ -31,7 +31,8 @@ class SimulationWishes:
     """Options as they were typed. `pool` is a name, or KIND/NAME; `start_up` is in seconds, None for the planned time.
 
     `trace` has one entry for each resource, with its name where there are several. Without any, the last `hours` are
-    read from the Prometheus at `prometheus`. `blind` are periods without metrics.
+    read from the Prometheus at `prometheus`. `blind` are periods without metrics. `sort` takes files whose rows are not
+    in order of time.
     """
 
     trace: tuple[str, ...] = ()
@@ -46,3 +47,4 @@ class SimulationWishes:
     hours: float = 24.0
     clients: Clients = field(default_factory=Clients)
     blind: tuple[str, ...] = ()
+    sort: bool = False

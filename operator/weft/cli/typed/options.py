@@ -260,6 +260,14 @@ TraceFiles = Annotated[
         "step:from=2,to=20,at=600, ramp:from=1,to=20,over=1200, day:rate=10,peak=1.8, burst:rate=10,times=4,every=600",
     ),
 ]
+SortTrace = Annotated[
+    bool,
+    typer.Option(
+        "--sort",
+        help="put rows of --trace in order of time, as logs written at the end of requests need it; without it, a file "
+        "in another order is refused",
+    ),
+]
 FromPrometheus = Annotated[
     str | None,
     typer.Option(

@@ -104,9 +104,10 @@ class _Read:
     blocks: list[tuple[int, ...]] = field(default_factory=list)
     left_out: int = 0
     reordered: int = 0
+    late_line: int | None = None
     latest: float = -math.inf
 
-    def add(self, row: Row) -> None:
+    def add(self, row: Row, line: int) -> None:
         arrival, tokens_in, tokens_out, blocks = row
         for tokens in (tokens_in, tokens_out):
             if tokens < 0:
@@ -118,7 +119,9 @@ class _Read:
             return
         if not (0.0 <= arrival <= LONGEST_SECONDS):
             self._refuse_no_moment(arrival)
-        self.reordered += arrival < self.latest
+        if arrival < self.latest:
+            self.reordered += 1
+            self.late_line = self.late_line or line
         self.latest = max(self.latest, arrival)
         self.arrivals.append(arrival)
         self.inputs.append(tokens_in)
@@ -144,7 +147,7 @@ def _gathered(source: TraceSource) -> Trace:
     found = _Read(source.columns.from_first)
     for line, row in source.rows:
         try:
-            found.add(row)
+            found.add(row, line)
         except TraceError as error:
             raise TraceError(f", line {line}{error}") from None
     if not found.arrivals:
@@ -163,6 +166,7 @@ def _by_time(found: _Read, source: TraceSource) -> Trace:
         source.block_tokens,
         found.left_out,
         found.reordered,
+        found.late_line,
         source.columns.told(),
     )
     if found.reordered or found.from_first:

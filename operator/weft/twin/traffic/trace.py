@@ -27,7 +27,8 @@ class Trace:
     `arrivals` are seconds since the trace began (float64), `inputs` and `outputs` tokens of each request (int32, at
     least 1). `blocks`, where known, are hashes of the prompt's blocks of `block_tokens` tokens, one tuple per request:
     prompts with a common prefix start with the same hashes. Of the rows in the trace's file, `left_out` had no prompt
-    or answer tokens, and `reordered` stood below later ones; `told` says in sentences what had to be guessed of it.
+    or answer tokens, and `reordered` stood below later ones, the first of them in line `late_line`; `told` says in
+    sentences what had to be guessed of it.
     """
 
     arrivals: NDArray[np.float64]
@@ -37,6 +38,7 @@ class Trace:
     block_tokens: int = 512
     left_out: int = 0
     reordered: int = 0
+    late_line: int | None = None
     told: tuple[str, ...] = ()
 
     def __len__(self) -> int:
