@@ -9,19 +9,24 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.cli.terminal import weft
+from tests.cli.terminal import shell, weft
+from tests.decide.test_splits import half, split_world
 from tests.decide.world import World, external, pool, pool_spec
 from tests.fabric.cluster import board
 from tests.forgetting import forget_everything
+from tests.scaling.cases import seen
 from weft import __version__
 from weft.catalog import load
 from weft.control.recording import Recorder, record_of
 from weft.decide import decide
+from weft.domain.scaling_spec import ScalingSpec
+from weft.domain.workload import Role
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 TURNS = 8
+GROWING = ScalingSpec(max_replicas=4)
 
 
 def recorded(folder: Path, most_bytes: int = 10_000_000) -> list[Path]:
@@ -49,6 +54,22 @@ def test_a_folder_of_records_is_decided_the_same_way(tmp_path: Path) -> None:
     ending = weft("replay", str(tmp_path / "kept"))
     assert (ending.code, ending.complaints) == (0, [])
     assert f"{TURNS} records replayed, all decided as recorded" in ending.out
+
+
+def test_processes_that_order_sets_otherwise_decide_the_same_byte_for_byte(tmp_path: Path) -> None:
+    """One file is a whole bug report: a split and a pool whose traffic is measured, learnt from and scaled by."""
+    cluster = split_world(half(Role.Prefill, 1, GROWING), half(Role.Decode, 1, GROWING))
+    cluster.pools["chat"] = pool("chat", pool_spec(1, GROWING))
+    cluster.turn(6)
+    for rate in (1.0, 2.0, 40.0):
+        cluster.observations = {f"uid-{name}": seen(rate, cluster.serving(name)) for name in cluster.pools}
+        snapshot = cluster.snapshot()
+        Recorder(tmp_path, 10_000_000).record(snapshot, decide(snapshot, load()))
+        cluster.turn()
+    assert cluster.status("chat").desired_replicas > 1
+    one, other = (shell("replay", str(tmp_path), "-o", "json", PYTHONHASHSEED=seed) for seed in ("1", "2"))
+    assert (0, "", one.out) == (one.code, one.err, other.out)
+    assert [[]] * 3 == [each["differences"] for each in json.loads(one.out)]
 
 
 def test_what_is_decided_otherwise_is_named(tmp_path: Path) -> None:
