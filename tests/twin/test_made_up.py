@@ -102,6 +102,15 @@ def test_as_many_come_as_the_area_says(low: float, high: float, over: float) -> 
         ("poisson:rate=0.000001,seconds=1e9", "poisson: 1e+09 seconds are more than a year"),
         ("poisson:rate=2,rate=3", "poisson: rate is given twice: remove one"),
         ("burst:every=10,lasting=20", "bursts that last 20 s cannot come every 10 s"),
+        (
+            "step:from=1,to=20,seconds=5m",
+            "step: the trace ends at 300 s and the step begins at 600 s: give more seconds, or another at",
+        ),
+        ("ramp:at=300,seconds=300", "ramp: the trace ends at 300 s and the ramp begins at 300 s: give more seconds"),
+        (
+            "burst:seconds=200",
+            "burst: the trace ends at 200 s and the burst begins at 270 s: give more seconds, or another every",
+        ),
     ],
 )
 def test_what_cannot_be_meant_is_refused_in_one_sentence(line: str, sentence: str) -> None:

@@ -78,7 +78,7 @@ _MAY_BE_ZERO = {"from", "to", "at", "rate"}
 def made_up(line: str, seed: int = 0) -> Trace:
     """Return the trace of a line `NAME` or `NAME:KEY=NUMBER,...`; the same line and seed give the same trace.
 
-    Raises `TraceError` for an unknown name or key, and for a number out of range.
+    Raises `TraceError` for an unknown name or key, a number out of range, and a shape that begins after the end.
     """
     name, _, wishes = line.partition(":")
     if name not in SHAPES:
@@ -111,10 +111,22 @@ def _values(name: str, wishes: str, values: dict[str, float]) -> Values:
         raise TraceError(f"{name}: {values['seconds']:g} seconds are more than a year")
     if values.get("lasting", 0.0) > values.get("every", math.inf):
         raise TraceError(f"{name}: bursts that last {values['lasting']:g} s cannot come every {values['every']:g} s")
+    _refuse_a_late_begin(name, values)
     bursts = values["seconds"] / values.get("every", math.inf)
     if bursts > _MOST_BURSTS:
         raise TraceError(f"{name}: {bursts:.3g} bursts are more than the {_MOST_BURSTS:,} that can be made up")
     return values
+
+
+def _refuse_a_late_begin(name: str, values: Values) -> None:
+    """Raise `TraceError` where the trace is over before its shape begins: it would be a steady rate."""
+    keys = [key for key in ("at", "every", "lasting") if key in values]
+    begin = values.get("at", (values.get("every", 0.0) - values.get("lasting", 0.0)) / 2.0)
+    if keys and begin >= values["seconds"]:
+        raise TraceError(
+            f"{name}: the trace ends at {values['seconds']:g} s and the {name} begins at {begin:g} s: give more "
+            f"seconds, or another {keys[0]}"
+        )
 
 
 def _number(name: str, key: str, text: str) -> float:
