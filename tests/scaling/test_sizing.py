@@ -180,6 +180,9 @@ def test_a_backlog_is_worked_off_in_the_stated_time_and_by_the_headroom_too() ->
     """3000 requests in 300 s beside the 20 requests/s that come: neither headroom nor a margin is bought for it."""
     pool = Pool(capacity=1.0).configured(max_replicas=100, headroom=0.2)
     pool.current = 20
+    told = pool.step(seen(20.0, 20, waiting=3000.0)).changed
+    assert told is not None
+    assert "(20 answered, 3000 waiting, to be worked off within 300 s)" in told.message
     pool.run(seen(20.0, 20, waiting=3000.0), 300)
     assert pool.current == 20 + math.floor(3000.0 / 300.0)
 

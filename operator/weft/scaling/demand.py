@@ -138,12 +138,17 @@ def want_for(sight: Sight, wished: Demand) -> Want:
     def basis() -> str:
         told = sight.problem
         if reading is not None:
-            told = f"{digits(reading.rate)} answered, {digits(reading.waiting)} waiting"
+            told = f"{digits(reading.rate)} answered, {digits(reading.waiting)} waiting{_to_work_off(wished)}"
         said = f"{request_rate(wished.offered)} offered ({told}){_persisting(wished)}{_spare(request.spec)}"
         return f"{said}{_foreseen(wished, now)}; one replica serves {request_rate(capacity)}"
 
     may_shrink = reading is not None and reading.whole
     return Want(needed, may_shrink, basis, kept=kept, serving=serving, rises=wished.rises)
+
+
+def _to_work_off(wished: Demand) -> str:
+    """The time for a backlog, in words; empty where there is none."""
+    return f", to be worked off within {seconds(CATCH_UP_SECONDS)}" if wished.backlog > 0 else ""
 
 
 def _persisting(wished: Demand) -> str:
