@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from bench.scaling_bench.frontiers import LEVELS, Cell, cells, hours_at
 from bench.scaling_bench.scenarios import FIXED_RATIO, OWN_RULE, settings
 from bench.scaling_bench.summary import STARTUP_SECONDS, summary, told_hours, verdict
+from weft.twin.policies import NAMES, grid, tuned
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -73,7 +75,11 @@ by load. Replicas of the oracle start as slowly as all others.
 
 With `--tune` a rule has one setting more: of a grid of what its users set, the one with the fewest GPU-hours for 99 %
 of requests, or else with the most requests, on made-up bursts with lengths as on the trace that it is judged on, which
-it never saw.
+it never saw. The grids (`operator/weft/twin/policies`):
+
+| rule | what is tuned | settings | values |
+|---|---|---|---|
+{grids}
 
 ## By trace and start-up
 
@@ -118,6 +124,7 @@ def as_page(told: dict[str, Any], picture: str, kept: str, note: str = "") -> st
         fleet=known.least_mean_replicas,
         off=known.truth_off,
         warm=known.warm_up_seconds / 60.0,
+        grids="\n".join(map(_grid, NAMES)),
         parts=_parts(rows),
         note=note,
         summary=summary(found),
@@ -126,6 +133,15 @@ def as_page(told: dict[str, Any], picture: str, kept: str, note: str = "") -> st
         tables="".join(map(_section, found)),
         rows=kept,
     )
+
+
+def _grid(rule: str) -> str:
+    """What a rule was tuned over: its options that differ between settings, with the values of each."""
+    options = grid(rule)
+    columns = {each.name: [getattr(option, each.name) for option in options] for each in fields(options[0])}  # type: ignore[arg-type]
+    varied = {name: sorted({value for value in column if isinstance(value, float)}) for name, column in columns.items()}
+    told = [f"`{name}` {', '.join(f'{value:g}' for value in values)}" for name, values in varied.items() if values[1:]]
+    return f"| `{rule}` | {tuned(rule)} | {len(options)} | {'; '.join(told)} |"
 
 
 def _parts(rows: Sequence[Row]) -> str:

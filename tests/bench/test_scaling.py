@@ -17,6 +17,7 @@ from bench.scaling_bench.running import HELD, RISKS, SPLIT_RISKS, Run, points, r
 from bench.scaling_bench.scenarios import settings
 from bench.scaling_bench.summary import summary, verdict
 from bench.scaling_bench.tuning import best
+from weft.twin.policies import NAMES, grid, tuned
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -73,6 +74,9 @@ def test_page_and_picture_show_every_rule(results: Path) -> None:
     page = as_page({"machine": {"words": "a machine"}, "rows": rows}, "scaling.svg", "rows.jsonl")
     assert NOTE not in page
     assert all(page.count(f"| {rule} |") + page.count(f"| **{rule}** |") >= len(SCENARIOS) for rule in RULES)
+    for rule in NAMES:
+        assert f"| `{rule}` | {tuned(rule)} | {len(grid(rule))} | " in page
+    assert "; `kv` 0.03, 0.07, 0.15, 0.35, 0.7 |" in page
     picture = as_svg(rows)
     assert picture.startswith("<?xml")
     assert picture.rstrip().endswith("</svg>")
