@@ -111,8 +111,8 @@ def test_whole_numbers_may_be_written_as_tables_write_them() -> None:
         ("timestamp,model\n1,2\n", "t.csv lacks the tokens of a prompt (input_tokens) and the"),
         ("Timestamp,Request tokens,Total tokens\n1,2,3\n", "t.csv lacks the tokens of an answer (output"),
         ("Timestamp,Request tokens,Response tokens\nnoon,2,3\n", "Timestamp takes a number of seconds or a date such"),
-        ("Timestamp,Request tokens,Response tokens\n0,2,3\n-4e7,2,3\n", "line 3: a request arrives 40000000 s from"),
-        ("Timestamp,Request tokens,Response tokens\n0,2,3\n3e7,2,3\n-3e7,2,3\n", "t.csv lasts 60000000 s, which is"),
+        ("Timestamp,Request tokens,Response tokens\n4e7,2,3\n0,2,3\n", "line 3: a request arrives 40000000 s from"),
+        ("Timestamp,Request tokens,Response tokens\n3e7,2,3\n6e7,2,3\n0,2,3\n", "t.csv lasts 60000000 s, which is"),
         ('[{"timestamp": 1, "input_length": 5, "output_length": 1}]', "t.csv is one JSON list: write its requests"),
         (
             '{"timestamp": 1, "input_length": 100, "output_length": 1, "hash_ids": [1, 2, 3]}',
@@ -143,6 +143,8 @@ def test_whole_numbers_may_be_written_as_tables_write_them() -> None:
         ),
         ('{"timestamp": 1, "input_length": 5.5, "output_length": 1}', "input_length takes a whole number, not '5.5'"),
         ('{"timestamp": 1, "input_length": 5, "output_length": []}', "output_length takes a whole number, not '[]'"),
+        ("Timestamp,Request tokens,Response tokens\n-1,2,3\n", "takes a number of seconds, 0 or more, as in the first"),
+        ('{"timestamp": -5, "input_length": 5, "output_length": 1}', "takes a number of milliseconds, 0 or more"),
         ('{"timestamp": "noon", "input_length": 5, "output_length": 1}', "timestamp takes a number of milliseconds"),
         ('{"timestamp": null, "input_length": 5, "output_length": 1}', "timestamp takes a number of milliseconds"),
         (

@@ -62,7 +62,7 @@ class Clock:
         if self.kind == "dates":
             return f"{_DATE}, as in the first row"
         number = f"a number of {self.unit}"
-        return f"{number}, as in the first row" if self.kind else f"{number} or {_DATE}"
+        return f"{number}, 0 or more, as in the first row" if self.kind else f"{number} or {_DATE}"
 
     def _first(self, value: str | float) -> float:
         try:
@@ -80,7 +80,7 @@ class Clock:
     def _begin_numbers(self, first: float) -> None:
         unit, since_1970 = self._unit_of(abs(first)), abs(first) >= _SINCE_1970
         per_second = _PER_SECOND[unit]
-        self._read = lambda value: (float(value) - first) / per_second
+        self._read = lambda value: (_not_below_zero(value) - first) / per_second
         self.kind = f"{unit} since 1970" if since_1970 and not self._named else unit
 
     def _unit_of(self, size: float) -> str:
@@ -104,6 +104,13 @@ class FromZero:
     def __call__(self, value: str | float) -> float:
         """Return seconds since the trace began."""
         return float(value)
+
+
+def _not_below_zero(value: str | float) -> float:
+    number = float(value)
+    if number < 0.0:
+        raise ValueError
+    return number
 
 
 def _moment(text: str) -> datetime:
