@@ -146,6 +146,22 @@ def test_a_change_that_is_phased_in_is_told_with_every_step_of_it_and_not_in_bet
     )
 
 
+def test_capacity_falls_by_a_third_at_a_time_where_a_target_is_close_to_what_an_idle_replica_does() -> None:
+    """One in twenty tokens within 10 ms: a step that gets 1.1 times as long costs a third of the capacity there."""
+    tight = replace(SPEC, slo=Slo(ttft=((95, 1.0),), tpot=((95, 0.010),)))
+    serving = Serving(World.of([board("b-0")], pool("chat", tight)), {"chat": Calibration()})
+    serving.world.turn(6)
+    serving.run(30)
+    serving.truth["chat"] = Calibration(1.6, 1.6)
+    capacities = [serving.capacity()]
+    for _ in range(35):
+        serving.run(1)
+        if serving.capacity() != capacities[-1]:
+            capacities.append(serving.capacity())
+    assert capacities[-1] < 0.5 * capacities[0]
+    assert all(later / earlier > 0.64 for earlier, later in pairwise(capacities))
+
+
 def test_scaling_follows_what_was_learnt() -> None:
     """The same traffic takes more replicas of an engine that is slower than predicted."""
     counts = []

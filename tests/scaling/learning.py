@@ -114,7 +114,7 @@ class Pool:
         if self.memory is not None and is_due(self.memory, this):
             self.memory = learnt(self.memory, this, self.means)
         self.memory = watched(self.memory, this, self.known)
-        before, self.known = self.known, in_force(self.known, self.memory, self.now)
+        before, self.known = self.known, in_force(self.known, self.memory, self.now, lambda _: 0.0)
         self.writes += self.known != before
         return self.memory.factors
 

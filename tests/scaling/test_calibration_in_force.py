@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,7 +13,18 @@ from tests.shaping.cases import LLAMA_70B
 from weft.domain.calibration import Calibrated, CalibrationSubject, factors_for, measured_on
 from weft.domain.pool_memory import CalibrationMemory
 from weft.domain.shape import Calibration
-from weft.scaling.calibrating.taking_over import in_force, what_is_phased
+from weft.scaling.calibrating import taking_over
+from weft.scaling.calibrating.taking_over import what_is_phased
+
+if TYPE_CHECKING:
+    from weft.scaling.calibrating.taking_over import Capacity
+
+
+def in_force(
+    known: tuple[Calibrated, ...], memory: CalibrationMemory, now: float, capacity: Capacity = lambda _: 0.0
+) -> tuple[Calibrated, ...]:
+    """Where nobody knows what capacity makes of it, latencies alone bound a step."""
+    return taking_over.in_force(known, memory, now, capacity)
 
 
 class TestInForce:
@@ -65,6 +77,30 @@ class TestInForce:
             longer.append(factors.decode * factors.tpot_tail)
         assert all(1.0 <= later / earlier < 1.23 for earlier, later in pairwise(longer))
         assert longer[3] < longer[4] == pytest.approx(1.5 * 1.3, rel=0.03)
+
+    def test_close_to_a_target_steps_are_as_small_as_capacity_asks_for(self) -> None:
+        """A target of twice what an idle replica does: 1.2 times the step at 1.5 times it would halve capacity."""
+        exact, asked = Calibration(1.0, 1.9, 40, 40), []
+
+        def capacity(factors: Calibration) -> float:
+            asked.append(factors)
+            return 2.0 - factors.decode
+
+        known: tuple[Calibrated, ...] = (Calibrated(SUBJECT, Calibration(1.0, 1.5, 39, 39), START),)
+        memory, found, told = CalibrationMemory(SUBJECT, exact), [0.5], []
+        for passed in range(1, 12):
+            then = in_force(known, memory, START + 300.0 * passed, capacity)
+            told.append(what_is_phased(known, then, memory))
+            known = then
+            found.append(2.0 - known[0].factors.decode)
+        assert all(2 / 3 <= later / earlier <= 1.0 for earlier, later in pairwise(found))
+        assert known[0].factors.decode == pytest.approx(exact.decode, rel=0.05)
+        phased = [each is not None for each in told]
+        assert 3 <= sum(phased) < len(phased)
+        assert phased == sorted(phased, reverse=True)
+        asked.clear()
+        in_force(known, CalibrationMemory(SUBJECT, exact), START + 4200.0, capacity)
+        assert asked == []  # nothing changes, so that nobody has to predict anything
 
     def test_the_first_step_of_another_shape_goes_on_from_what_its_kin_taught(self) -> None:
         """Which is what decisions were made with until then: nothing falls back to the bare model."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from weft.decide.measured.network import network_bound
 from weft.decide.plans.facts import Facts, shape_request
-from weft.domain.calibration import CalibrationSubject
+from weft.domain.calibration import Calibrated, CalibrationSubject
 from weft.domain.errors import Blocked, Invalid
 from weft.domain.shape import Calibration
 from weft.domain.status import TRUE
@@ -28,7 +28,7 @@ from weft.render import revision
 from weft.scaling.calibrating import calibration as calibrating
 from weft.scaling.calibrating.tails import ExpectedLatencies, followed
 from weft.scaling.calibrating.taking_over import in_force, what_is_phased
-from weft.shaping import running_replica
+from weft.shaping import capacity_of, running_replica, what_matters
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -117,7 +117,7 @@ def learn(snapshot: Snapshot, facts: Facts, roll: Roll) -> Snapshot:
         except Exception as error:
             raise stumbled(error, lesson.pool) from error
         known = lesson.pool.status.calibration
-        factors = in_force(known, learnt, snapshot.now)
+        factors = in_force(known, learnt, snapshot.now, partial(_capacity, lesson, facts))
         memory[uid] = replace(memory[uid], calibration=replace(learnt, news=what_is_phased(known, factors, learnt)))
         pools[uid] = replace(lesson.pool, status=replace(lesson.pool.status, calibration=factors))
     return replace(snapshot, pools=tuple(pools.values()), memory=memory)
@@ -214,6 +214,17 @@ def _share_a_queue(lesson: _Lesson) -> int | None:
     replicas = max(len(lesson.look.ready), sum(each.ready for each in fleet.replicas))
     alone = replicas * fleet.plan.shape.data_parallel <= 1 or fleet.spec.role is Role.Decode
     return None if alone else replicas
+
+
+def _capacity(lesson: _Lesson, facts: Facts, factors: Calibration) -> float:
+    """Requests per second that one replica of the fleet would serve under these factors; 0 where that is unknown."""
+    fleet = lesson.fleet
+    try:
+        request = shape_request(fleet.spec, facts, None, fleet.plan.engine)
+        request = what_matters(replace(request, calibration=(Calibrated(fleet.subject, factors, lesson.look.now),)))
+        return capacity_of(fleet.plan, request, facts.catalog, lesson.workload)
+    except (Invalid, Blocked):
+        return 0.0
 
 
 def _what_runs(lesson: _Lesson, facts: Facts) -> tuple[ReplicaModel, ErrorBar] | None:

@@ -6,6 +6,7 @@ A change of capacity by more than a third in one pass is phased in, and reported
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from weft.catalog.calibrated import ENOUGH_POINTS
@@ -22,11 +23,19 @@ if TYPE_CHECKING:
 # measured: until then a count rests on guesses, and a wrong guess costs GPUs for as long as it lasts.
 NOTABLE_CHANGE, SHORTEST_CHANGE_SECONDS, SHORTEST_AT_FIRST_SECONDS = 0.05, 300.0, 120.0
 SHOWN_STEP = 0.02  # of a factor's logarithm
-MOST_LONGER = math.log(1.2)  # the most that latencies change at once: capacity changes by about a third
+# The most that latencies change at once: capacity changes by about a third. Where a target is close to what an idle
+# replica does it would change by more: there the step is halved until it does not, or nothing is left after rounding.
+MOST_LONGER = math.log(1.2)
+LEAST_OF_CAPACITY, MOST_OF_CAPACITY = 2.0 / 3.0, 4.0 / 3.0
 MOST_KEPT = 4  # shapes whose factors are kept
 
+# Requests per second of one replica under given factors; 0 where that is unknown.
+Capacity = Callable[[Calibration], float]
 
-def in_force(known: tuple[Calibrated, ...], memory: CalibrationMemory, now: float) -> tuple[Calibrated, ...]:
+
+def in_force(
+    known: tuple[Calibrated, ...], memory: CalibrationMemory, now: float, capacity: Capacity
+) -> tuple[Calibrated, ...]:
     """The factors to decide with and to persist: the known ones, until they are both old enough and off.
 
     Those of another release or model are dropped once there are new ones to take their place.
@@ -34,7 +43,7 @@ def in_force(known: tuple[Calibrated, ...], memory: CalibrationMemory, now: floa
     before = next((each for each in known if each.subject == memory.subject), None)
     if not _is_news(before, memory.factors, now):
         return known
-    shown = _phased(factors_for(memory.subject, known), memory.factors)
+    shown = _phased(factors_for(memory.subject, known), memory.factors, capacity)
     kept = [each for each in known if each != before and _is_comparable(each.subject, memory.subject)]
     return (Calibrated(memory.subject, shown, now), *kept[: MOST_KEPT - 1])
 
@@ -43,13 +52,14 @@ def what_is_phased(
     known: tuple[Calibrated, ...], then: tuple[Calibrated, ...], memory: CalibrationMemory
 ) -> Explanation | None:
     """The event for a change from `known` to `then` that goes only part of the way to the measured factors, or None."""
-    changes = _changes(factors_for(memory.subject, known), memory.factors)
-    if then == known or _part(changes) >= 1.0:
+    if then == known or max(map(abs, _changes(then[0].factors, memory.factors))) < math.log1p(NOTABLE_CHANGE):
         return None
+    changes = _changes(factors_for(memory.subject, known), memory.factors)
+    notable = min(MOST_LONGER, max(map(abs, changes)))
     told = [
         f"{name} of {digits(math.exp(change))} times"
         for name, change in zip(("TTFT", "TPOT"), changes, strict=True)
-        if abs(change) > MOST_LONGER
+        if abs(change) >= notable
     ]
     pause = seconds(_shortest(memory.factors.points))
     phased = f"capacity is corrected by about a third now, and again every {pause}"
@@ -57,9 +67,23 @@ def what_is_phased(
     return Explanation(Reason.CalibrationPhased, f"{measured}: {phased}")
 
 
-def _phased(before: Calibration, exact: Calibration) -> Calibration:
+def _phased(before: Calibration, exact: Calibration, capacity: Capacity) -> Calibration:
     """The exact factors, or a step towards them that changes capacity by about a third at most."""
     part = _part(_changes(before, exact))
+    found, smaller, none = (_on_the_way(before, exact, each) for each in (part, part / 2.0, 0.0))
+    present = capacity(none) if smaller != none else 0.0
+    while present > 0 and smaller != none and not _is_gentle(capacity(found) / present):
+        part /= 2.0
+        found, smaller = smaller, _on_the_way(before, exact, part / 2.0)
+    return found
+
+
+def _is_gentle(ratio: float) -> bool:
+    return LEAST_OF_CAPACITY <= ratio <= MOST_OF_CAPACITY
+
+
+def _on_the_way(before: Calibration, exact: Calibration, part: float) -> Calibration:
+    """The factors after that part of the way; with 0 only what is measured for the first time is new."""
 
     def shown(old: float, new: float) -> float:
         return _shown(old * (new / old) ** part)
@@ -71,7 +95,7 @@ def _phased(before: Calibration, exact: Calibration) -> Calibration:
 
 
 def _part(changes: tuple[float, float]) -> float:
-    """The fraction of these changes that may be made at once."""
+    """The fraction of these changes that may be made at once, whatever they do to capacity."""
     return MOST_LONGER / max(MOST_LONGER, *map(abs, changes))
 
 
