@@ -72,9 +72,13 @@ def test_the_last_value_is_the_next_one() -> None:
 
 def test_the_filter_follows_a_line_and_goes_on_along_it() -> None:
     predictor = Kalman()
-    for step in range(4):
+    predictor.add(0.0)
+    assert predictor.next() is None
+    predictor.add(100.0)
+    assert 100.0 == predictor.next()
+    for step in range(1, 4):
         predictor.add(100.0 * step + 100.0)
-    assert 400.0 == predictor.next()  # too few points
+    assert pytest.approx(500.0, rel=0.02) == predictor.next()  # it waits for no fifth point
     for step in range(4, 30):
         predictor.add(100.0 * step + 100.0)
     assert pytest.approx(3100.0, rel=0.01) == predictor.next()

@@ -1,10 +1,11 @@
 """Dynamo's model of an engine: what passes take, and the rate one engine serves within its targets.
 
-Source: ai-dynamo/dynamo, `components/src/dynamo/planner/core/perf_model/engine_query.py` (September 2026). The project
-takes times of passes from a profile that it corrects by what engines report of each pass. Here the profile is the
-performance model's table (`PoolView.speed`) and one factor corrects all passes of a pool. An aggregated engine's mean
-pass has the whole prompts of the sequences that it begins, where the project spreads their tokens over all passes: in
-the table a few prompt tokens cost a read of all weights, and that would count it in every pass.
+Source: ai-dynamo/dynamo, `components/src/dynamo/planner/core/perf_model/engine_query.py` (September 2026, compared with
+083c4932). The project takes times of passes from a profile that it corrects by what engines report of each pass. Here
+the profile is the performance model's table (`PoolView.speed`) and one factor corrects all passes of a pool. An
+aggregated engine's mean pass has the whole prompts of the sequences that it begins, where the project spreads their
+tokens over all passes: in the table a few prompt tokens cost a read of all weights, and that would count it in every
+pass.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """How Dynamo's planner guesses the next value of requests, prompt tokens and answer tokens, each on its own.
 
-Source: ai-dynamo/dynamo, `components/src/dynamo/planner/core/load/predictors.py` (September 2026). Zeros before the
-first other value are skipped. Its default is auto-ARIMA, which like Prophet needs a library (`by_library`).
+Source: ai-dynamo/dynamo, `components/src/dynamo/planner/core/load/predictors.py` (September 2026, compared with
+260b6ae9). Zeros before the first other value are skipped. Its default is auto-ARIMA, which like Prophet needs a library
+(`by_library`).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from enum import StrEnum
 from importlib.util import find_spec
 from typing import Protocol
 
-from weft.twin.policies.by_library import FEWEST_POINTS, Arima, Prophet
+from weft.twin.policies.by_library import Arima, Prophet
 
 _LEVEL_NOISE, _TREND_NOISE, _MEASUREMENT_NOISE = 1.0, 0.1, 10.0
 _FIRST_VARIANCE = 1000.0
@@ -44,30 +45,26 @@ class Constant:
 
 
 class Kalman:
-    """A filter of a local linear trend: the level moves by the trend, both drift. The last value until 5 are known."""
+    """A filter of a local linear trend: the level moves by the trend, both drift.
+
+    The project sets a least number of points for it (`kalman_min_points`), which it does not read.
+    """
 
     def __init__(self) -> None:
         """No value yet."""
-        self._last = Constant()
-        self._points = 0
+        self._began = False
         self._level = self._trend = 0.0
         self._covariance = (_FIRST_VARIANCE, 0.0, _FIRST_VARIANCE)  # variance of the level, of both, of the trend
 
     def add(self, value: float) -> None:
-        self._last.add(value)
-        if self._last.next() is None:
-            return
-        self._points += 1
-        if self._points == 1:
-            self._level = value
-            return
-        self._step()
-        self._correct(value)
+        if self._began:
+            self._step()
+            self._correct(value)
+        elif value:
+            self._level, self._began = value, True
 
     def next(self) -> float | None:
-        if self._points < FEWEST_POINTS:
-            return self._last.next()
-        return max(0.0, self._level + self._trend)
+        return max(0.0, self._level + self._trend) if self._began else None
 
     def _step(self) -> None:
         level, both, trend = self._covariance
