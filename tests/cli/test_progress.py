@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import re
 import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import pytest
 import yaml
 
-from tests.cli.terminal import pool
+from tests.cli.terminal import pool, shell, written
 from tests.eventually import eventually
 from weft.cli.telling import terminal
 
 if TYPE_CHECKING:
-    import pytest
+    from pathlib import Path
 
 
 def test_what_takes_long_is_named_once(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -46,3 +49,15 @@ def test_a_file_that_comes_slowly_is_named() -> None:
         out, more = running.communicate(yaml.safe_dump(pool()), timeout=50)
     assert (0, "") == (running.returncode, more.replace("weft: planning ...\n", ""))
     assert "InferencePool/chat" in out
+
+
+@pytest.mark.parametrize("watched", [True, False])
+def test_a_simulation_shows_how_far_it_is_and_the_time_left_on_a_terminal_alone(
+    tmp_path: Path, *, watched: bool
+) -> None:
+    file = written(tmp_path / "pool.yaml", pool())
+    asked = ("simulate", "-f", file, "--fabric", "1xH100", "--trace", "poisson:rate=2,seconds=600", "-o", "json")
+    ending = shell(*asked, FORCE_COLOR="1" if watched else "", TERM="xterm")
+    shown = re.findall(r"simulating weft.*?(\d+)%.*?(-:--:--|\d+:\d\d:\d\d)", ending.err)
+    assert bool(shown) is watched
+    assert json.loads(ending.out)["policy"] == "weft"
