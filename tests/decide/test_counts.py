@@ -52,6 +52,23 @@ def test_demand_beyond_capacity_adds_replicas_in_one_decision() -> None:
     assert event.message.startswith("1 -> 3 replicas: ")
 
 
+def test_of_a_pool_whose_count_others_own_traffic_moves_nothing_but_what_is_recommended() -> None:
+    """The advisory mode of Dynamo's planner: from no request to many times what runs, and back."""
+    world = auto_world(replace(external(2, most=20), scale_down_delay_seconds=60.0, headroom=0.0))
+    before, recommended = world.status("chat"), []
+    pods = set(world.pods)
+    for worth in (0.0, 1.5, 9.0, 0.5):
+        for _ in range(40):
+            observe(world, worth)
+            world.turn()
+            after = world.status("chat")
+            assert (after.desired_replicas, after.assignments, after.plan) == (2, before.assignments, before.plan)
+            assert set(world.pods) == pods
+        recommended.append(world.decision("chat").recommended)
+    assert [1, 2, 1] == [recommended[0], recommended[1], recommended[3]]
+    assert 9 <= recommended[2] <= 13
+
+
 def test_a_new_pool_is_told_its_shape_before_how_many_replicas_of_it() -> None:
     world = World.of([board("b-0")], pool("chat", pool_spec(8, AUTO)))
     told: list[Reason] = []
