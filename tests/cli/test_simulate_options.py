@@ -142,3 +142,16 @@ def test_a_trace_that_is_not_in_order_of_time_is_put_so_and_told_if_that_is_aske
     assert "weft: ended.csv: 1 request stood below later ones and was put in order of time" in put.err
     assert json.loads(put.out)["ttft_seconds"] == json.loads(begun.out)["ttft_seconds"]
     assert "in order of time" not in begun.err
+
+
+def test_prefixes_that_a_mooncake_trace_shares_are_computed_once(tmp_path: Path) -> None:
+    """A minute of prompts that begin alike, fifteen blocks of sixteen, and the same one without its hashes."""
+    lines = [{"timestamp": 500 * each, "input_length": 8192, "output_length": 20} for each in range(120)]
+    shared = [{**line, "hash_ids": [*range(15), 100 + each]} for each, line in enumerate(lines)]
+    waits = []
+    for name, rows in (("shared.jsonl", shared), ("apart.jsonl", lines)):
+        (tmp_path / name).write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+        found = json.loads(simulated("--trace", name, "-o", "json").out)
+        assert found["completed"] == 120
+        waits.append(found["ttft_seconds"]["p50"])
+    assert waits[0] < 0.5 * waits[1]
