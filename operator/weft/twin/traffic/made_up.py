@@ -120,12 +120,11 @@ def _values(name: str, wishes: str, values: dict[str, float]) -> Values:
 
 def _refuse_a_late_begin(name: str, values: Values) -> None:
     """Raise `TraceError` where the trace is over before its shape begins: it would be a steady rate."""
-    keys = [key for key in ("at", "every", "lasting") if key in values]
     begin = values.get("at", (values.get("every", 0.0) - values.get("lasting", 0.0)) / 2.0)
-    if keys and begin >= values["seconds"]:
+    if begin >= values["seconds"]:
         raise TraceError(
             f"{name}: the trace ends at {values['seconds']:g} s and the {name} begins at {begin:g} s: give more "
-            f"seconds, or another {keys[0]}"
+            f"seconds, or another {'at' if 'at' in values else 'every'}"
         )
 
 
