@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.perf.queueing import NO_WAIT, Moments, Wait, in_line, pooled
+from weft.perf.queueing import NO_WAIT, Moments, Wait, either, in_line, pooled
 
 SERVICE = Moments(1.0, 2.0, 6.0)  # of an exponential time
 
@@ -44,3 +44,14 @@ def test_nobody_waits_longer_for_a_shared_queue(busy: float, servers: int) -> No
     assert 0.0 <= found.mean <= alone.mean * (1.0 + 1e-9)
     assert 0.0 <= found.variance
     assert found == NO_WAIT or found.mean > 1e-100
+
+
+def test_a_wait_that_is_one_of_two_has_the_moments_of_both() -> None:
+    """Waits of 1 and of 3 seconds, which are always the same: a quarter of the requests has the longer one."""
+    assert either(Wait(1.0, 0.0), Wait(3.0, 0.0), 0.25) == Wait(1.5, 0.75)
+
+
+@pytest.mark.parametrize("part", [0.0, 1.0])
+def test_a_wait_that_is_always_the_same_one_stays_as_it_is(part: float) -> None:
+    short, long = Wait(0.25, 0.5), Wait(3.0, 7.5)
+    assert either(short, long, part) == (long if part else short)

@@ -22,6 +22,7 @@ from weft.perf.handover import (
 from weft.perf.memory import Footprint, footprint, kv_bytes_per_token, kv_tokens, sequence_bytes_per_gpu
 from weft.perf.misses import Miss
 from weft.perf.predict import (
+    ASTRAY,
     Assessment,
     ErrorBar,
     Question,
@@ -38,6 +39,7 @@ from weft.perf.replica import ReplicaModel, stored_kv
 from weft.perf.starting import estimated_start
 
 __all__ = [
+    "ASTRAY",
     "SEVERAL_THROUGH_THE_HOST",
     "Assessment",
     "ErrorBar",

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from weft.perf.misses import Miss
     from weft.perf.replica import ReplicaModel
 
+ASTRAY = 0.25  # of what a front that goes by load sends: as good as at random (ADR 0113)
 _USED_OF_SEATS = 0.8
 _USED_WITHOUT_TARGET = 0.8
 _USED_AT_MOST = 0.95
@@ -72,12 +73,16 @@ class Assessment:
 @made_often
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a replica is asked to do: a workload in a role, within targets that hold in spite of the error bar."""
+    """What a replica is asked to do: a workload in a role, within targets that hold in spite of the error bar.
+
+    `in_one_queue` is how many replicas a front chooses from that goes by load; of 1, requests come at random.
+    """
 
     workload: Workload
     slo: Slo
     role: Role
     error_bar: ErrorBar = NO_ERROR_BAR
+    in_one_queue: int = 1
 
 
 def predict(replica: ReplicaModel, workload: Workload, slo: Slo, role: Role) -> Prediction:
@@ -111,7 +116,10 @@ class _Solved:
 
 @functools.lru_cache(maxsize=64)  # `worthwhile` may ask for what was assessed right before
 def _solved(replica: ReplicaModel, question: Question) -> _Solved:
-    trial = _Trial(service(replica, question.workload, question.role), question)
+    server = service(replica, question.workload, question.role)
+    if question.in_one_queue > 1:
+        server = replace(server, in_one_queue=question.in_one_queue, astray=ASTRAY)
+    trial = _Trial(server, question)
     idle = trial.at(trial.idle)
     if trial.serves.seats == 0:
         return _Solved(trial, Assessment(_prediction(trial, idle, 0.0, Limit.KVMemory)), idle)
@@ -188,29 +196,29 @@ def at_rate(replica: ReplicaModel, workload: Workload, role: Role) -> tuple[Perc
 
 
 def at_engine(
-    replica: ReplicaModel, workload: Workload, role: Role, in_one_queue: int | None = None
+    replica: ReplicaModel, workload: Workload, role: Role, in_one_queue: int | None = None, astray: float = 0.0
 ) -> tuple[Percentiles, Percentiles] | None:
     """TTFT and TPOT as the engine itself counts them, without what follows the first token.
 
     An engine that only prefills has answered before the KV is handed over, so its metrics do not include that. Nor do
     they include the time of a link: the requests measured did get through, however little the link is believed to
-    carry. Requests come to each replica at random, unless so many take them from one queue (`Service`).
+    carry. Requests come to each replica at random, unless so many take them from one queue, all but the part `astray`
+    (`Service`).
     """
     server = replace(service(replica, workload, role), handover_seconds=0.0)
-    return _over_any_link(server, workload, in_one_queue)
+    return _over_any_link(replace(server, in_one_queue=in_one_queue, astray=astray), workload)
 
 
 def at_engine_after_handover(
-    replica: ReplicaModel, workload: Workload, role: Role, in_one_queue: int | None = None
+    replica: ReplicaModel, workload: Workload, role: Role, in_one_queue: int | None = None, astray: float = 0.0
 ) -> tuple[Percentiles, Percentiles] | None:
     """TTFT and TPOT as counted by an engine that, where it only prefills, answers once the KV is handed over."""
-    return _over_any_link(service(replica, workload, role), workload, in_one_queue)
+    server = replace(service(replica, workload, role), in_one_queue=in_one_queue, astray=astray)
+    return _over_any_link(server, workload)
 
 
-def _over_any_link(
-    server: Service, workload: Workload, in_one_queue: int | None
-) -> tuple[Percentiles, Percentiles] | None:
-    found = replace(server, link=NO_LINK, in_one_queue=in_one_queue).at_rate(workload.requests_per_second)
+def _over_any_link(server: Service, workload: Workload) -> tuple[Percentiles, Percentiles] | None:
+    found = replace(server, link=NO_LINK).at_rate(workload.requests_per_second)
     return None if found is None else (_percentiles(found.ttft), _percentiles(found.tpot))
 
 

@@ -101,6 +101,13 @@ def pooled(wait: Wait, busy: float, servers: int) -> Wait:
     return Wait(mean, max(0.0, rarer / servers**2 * (wait.variance + wait.mean**2) - mean**2))
 
 
+def either(one: Wait, other: Wait, part: float) -> Wait:
+    """The wait of a request that waits as `one`, or with the chance `part` as `other`."""
+    mean = (1.0 - part) * one.mean + part * other.mean
+    square = (1.0 - part) * (one.variance + one.mean**2) + part * (other.variance + other.mean**2)
+    return Wait(mean, max(0.0, square - mean**2))
+
+
 def _all_taken(busy: float, servers: int) -> float:
     """The chance that all servers are taken when a request comes, with exponential service times (Erlang's C)."""
     taken_over = 1.0  # the inverse of the chance that a request is turned away where there is no queue

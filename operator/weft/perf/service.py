@@ -30,7 +30,7 @@ from weft.perf.loads import Loads
 from weft.perf.memory import sequences_that_fit
 from weft.perf.outgrown import NEVER
 from weft.perf.prompts import Prompts, prompts
-from weft.perf.queueing import NO_WAIT, Moments, Wait, at_the_gate, for_a_seat, in_line, pooled
+from weft.perf.queueing import NO_WAIT, Moments, Wait, at_the_gate, either, for_a_seat, in_line, pooled
 from weft.perf.sharing import Company
 from weft.perf.steps import Stepper, StepTime, stepper
 
@@ -72,7 +72,8 @@ class Service:
     A replica that only prefills hands each prompt's KV over, which takes `handover_seconds`, and both halves have a
     `link` for it. `prompts` are the costs when all ranks have a prompt at once, and `lone` those when one rank of a
     group in lockstep has. Requests come to each rank at random; or, where `in_one_queue` replicas are told, the next
-    free rank of any of them takes the one that came first, which is the least that a front can let them wait.
+    free rank of any of them takes the one that came first, which is the least that a front can let them wait. The part
+    `astray` of them comes to a rank at random all the same.
     """
 
     steps: Stepper
@@ -87,6 +88,7 @@ class Service:
     handover_seconds: float = 0.0
     link: Link = NO_LINK
     in_one_queue: int | None = None
+    astray: float = 0.0
     known: dict[float, StepTime] = field(default_factory=dict, compare=False)
 
     @cached_property
@@ -243,7 +245,7 @@ class Service:
         wait = self._wait(load, server, pause)
         if self.in_one_queue is not None:
             others = Wait(max(0.0, wait.mean - pause / 2.0), wait.variance)
-            others = pooled(others, utilisation, self.in_one_queue * self._ranks)
+            others = either(pooled(others, utilisation, self.in_one_queue * self._ranks), others, self.astray)
             wait = Wait(min(wait.mean, pause / 2.0) + others.mean, others.variance)
         return Waited(
             always, mean, variance, own, Latency(wait.mean + seat.mean, wait.variance + seat.variance)
