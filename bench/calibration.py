@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from weft.scaling.calibrating.calibration import CalibrationInput
+    from weft.twin.serving.front import Choice
 
 MODEL, TENSOR_PARALLEL = "Llama-3.3-70B-Instruct", 4
 PROMPTS = Workload(1.0, 3000, 1, 7000, 1)  # tokens: means, then 95th percentiles
@@ -115,14 +116,14 @@ def learnt(case: Case, windows: int = WINDOWS) -> tuple[float, ...]:
     return tuple(memory.factors.prefill for memory in memories)
 
 
-def serve(case: Case, seconds: float, seed: int = 0) -> list[Timed]:
-    """The requests that come in so many seconds, in their order."""
+def serve(case: Case, seconds: float, seed: int = 0, front: Choice | None = None) -> list[Timed]:
+    """The requests that come in so many seconds, in their order; `front` is another than the case's."""
     random = np.random.default_rng(seed)
     arrivals = np.cumsum(random.exponential(1.0 / case.rate, int(case.rate * seconds * 1.1) + 100))
     arrivals = arrivals[arrivals < seconds]
     drawn = lengths(PROMPTS.input_tokens, PROMPTS.input_tokens_p95, _LEARNER.architecture.max_context_tokens)
     tokens = np.minimum(drawn.longest, drawn.median * np.exp(drawn.deviation * random.standard_normal(len(arrivals))))
-    rule, speed = choice(case.front), _speed(case.truth)
+    rule, speed = front or choice(case.front), _speed(case.truth)
     served = [ServedEngine("prefill", speed, 0.0, number) for number in range(case.replicas)]
     for each in served:
         rule.add(each)
