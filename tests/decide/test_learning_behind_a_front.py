@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.decide.test_learning import RATE, SLO, Serving, replica_of
-from tests.decide.test_splits import half, over_rdma, split_world
+from tests.decide.test_splits import half, over_rdma, split, split_world
 from tests.decide.world import WORKLOAD, external
 from weft.domain.shape import Calibration
+from weft.domain.spec import RouterKind
 from weft.domain.workload import Role
-from weft.perf import at_engine
+from weft.perf import ASTRAY, at_engine
 
 if TYPE_CHECKING:
     from weft.domain.snapshot import PoolObservation
@@ -36,12 +37,18 @@ class Counting(Serving):
         return replace(seen, ttft_buckets=(*edges, (math.inf, 1000.0)))
 
 
-def serving(truth: float, replicas: int, in_one_queue: int | None) -> Serving:
-    """A split whose prefill replicas are so slow, and let requests wait as one, or as so many that share a queue."""
+def serving(
+    truth: float, replicas: int, in_one_queue: int | None, router: RouterKind = RouterKind.Nothing, astray: float = 0.0
+) -> Serving:
+    """A split whose prefill replicas are so slow, and let requests wait as one, or as so many that share a queue.
+
+    All but the part `astray` share it, and nobody knows how the user's own router chooses.
+    """
     prefill, decode = (over_rdma(replace(half(role, 1), slo=SLO)) for role in (Role.Prefill, Role.Decode))
     world = split_world(replace(prefill, scaling=external(replicas)), decode)
+    world.splits["pd"] = split(prefill, decode, router)
     world.turn(8)
-    counted = partial(at_engine, in_one_queue=in_one_queue)
+    counted = partial(at_engine, in_one_queue=in_one_queue, astray=astray)
     found = Counting(world, {"pd-prefill": Calibration(truth)}, {"pd-prefill": Role.Prefill}, counted, LONG)
     assert world.serving("pd-prefill") == replicas
     found.run(60)
@@ -65,6 +72,18 @@ def test_slow_replicas_are_found_behind_any_front_that_does_not_look_at_loads() 
     assert factors(serving(1.3, 4, in_one_queue=None)).prefill == pytest.approx(1.3, abs=0.05)
 
 
+@pytest.mark.parametrize(("astray", "least"), [(0.0, 1.1), (ASTRAY / 2.0, 1.15), (ASTRAY, 1.22)])
+def test_slow_replicas_are_found_behind_a_front_that_goes_by_load(astray: float, least: float) -> None:
+    """Their capacity counts on a short wait, which hides little of their time; of another front it hides all."""
+    assert least <= factors(serving(1.25, 4, 4, RouterKind.Managed, astray)).prefill <= 1.28
+    assert factors(serving(1.25, 4, 4, RouterKind.Nothing, astray)).prefill == pytest.approx(1.0, abs=0.02)
+
+
+@pytest.mark.parametrize("astray", [0.0, ASTRAY])
+def test_replicas_behind_a_front_that_goes_by_load_are_as_fast_as_they_are(astray: float) -> None:
+    assert factors(serving(1.0, 4, 4, RouterKind.Managed, astray)).prefill == pytest.approx(1.0, abs=0.02)
+
+
 def test_slow_replicas_never_pass_for_fast() -> None:
     assert factors(serving(1.2, 4, in_one_queue=4)).prefill >= 0.99
 
@@ -73,6 +92,7 @@ def test_a_lone_replica_is_found_faster_at_once() -> None:
     assert factors(serving(0.7, 1, in_one_queue=None)).prefill == pytest.approx(0.7, abs=0.03)
 
 
-def test_short_waits_of_a_shared_queue_make_the_tail_no_shorter_than_expected_there() -> None:
+@pytest.mark.parametrize("router", [RouterKind.Nothing, RouterKind.Managed])
+def test_short_waits_of_a_shared_queue_make_the_tail_no_shorter_than_expected_there(router: RouterKind) -> None:
     """Measured over what is expected of one replica, a tail that is just as long as foretold would be 0.8."""
-    assert factors(serving(1.0, 4, in_one_queue=4)).ttft_tail == pytest.approx(1.0, abs=0.03)
+    assert factors(serving(1.0, 4, 4, router)).ttft_tail == pytest.approx(1.0, abs=0.03)

@@ -21,10 +21,25 @@ MOST_REPLICAS, MOST_NODES = 1_000, 2_000
 _MOST_NEEDED = 1_000_000  # any larger need is a broken metric; bounds cut it further
 
 
-def carrying(requests_per_second: float, capacity: float) -> int:
+# How much more one of so many replicas carries behind a front that goes by load than alone: of one, of two, ...; none
+# is below the one before, and more replicas than there are entries carry as the last. Empty: no more than alone.
+Gains = tuple[float, ...]
+
+
+def carrying(requests_per_second: float, capacity: float, gains: Gains = ()) -> int:
     """The fewest replicas that serve a rate, at least 1; `capacity` is of one replica, above 0, both in requests/s."""
     exact = requests_per_second / capacity
+    for replicas, gain in enumerate(gains, 1):
+        if exact <= replicas * gain + 1e-9:
+            return replicas
+    if gains:
+        exact /= gains[-1]
     return max(1, min(_MOST_NEEDED, math.ceil(exact - 1e-9))) if math.isfinite(exact) else _MOST_NEEDED
+
+
+def of_one(gains: Gains, replicas: int) -> float:
+    """How much more one of so many replicas carries than alone."""
+    return gains[min(replicas, len(gains)) - 1] if gains and replicas > 0 else 1.0
 
 
 @made_often
@@ -51,9 +66,9 @@ class ScalingSpec:
         budget = MOST_REPLICAS if self.max_gpus is None else self.max_gpus // max(1, gpus)
         return min(self.max_replicas, budget, MOST_REPLICAS, MOST_NODES // max(1, pods))
 
-    def needed(self, requests_per_second: float, capacity: float) -> int:
+    def needed(self, requests_per_second: float, capacity: float, gains: Gains = ()) -> int:
         """Replicas for a rate: ceil(rate x (1 + headroom) / capacity of one, which is above 0), at least 1."""
-        return carrying(self.with_headroom(requests_per_second), capacity)
+        return carrying(self.with_headroom(requests_per_second), capacity, gains)
 
     def with_headroom(self, requests_per_second: float) -> float:
         """A rate with the user's headroom added."""

@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from weft.domain.scaling_spec import carrying
+from weft.domain.scaling_spec import carrying, of_one
 from weft.domain.texts.figures import digits, request_rate, seconds
 from weft.domain.values.changed import changed
 from weft.domain.values.made_often import made_often
@@ -26,7 +26,7 @@ from weft.scaling.underperforming.slowness import without_outliers
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from weft.domain.scaling_spec import ScalingSpec
+    from weft.domain.scaling_spec import Gains, ScalingSpec
     from weft.scaling.forecasting.forecast import Forecast
     from weft.scaling.forecasting.risk import Margin
     from weft.scaling.reading import LoadReading
@@ -120,7 +120,7 @@ def want(sight: Sight) -> Want:
 def want_for(sight: Sight, wished: Demand) -> Want:
     """Replicas of this pool for a demand; its own backlog keeps it from shrinking."""
     request, reading = sight.request, sight.reading
-    capacity = _true_capacity(sight)
+    capacity, gains = _true_capacity(sight)
     if sight.blind or capacity <= 0:
         return Want(None, may_shrink=False, basis="the capacity of one replica is unknown")
     worked_off = wished.persisting + wished.backlog
@@ -130,17 +130,17 @@ def want_for(sight: Sight, wished: Demand) -> Want:
     now, again = max(request.spec.with_headroom(wished.persisting), lately, worked_off), wished.again
     rate = max(now, wished.foreseen)
     likely = max(with_chance(now), again) if again else with_chance(rate)  # a cycle's margin covers chance already
-    needed, kept = carrying(rate, capacity), carrying(likely, capacity)
+    needed, kept = carrying(rate, capacity, gains), carrying(likely, capacity, gains)
     if sight.backlogged or not sight.tells_everything or request.network_bound:  # those that wait for KV count, too
         needed, kept = max(needed, request.current), max(kept, request.current)
-    serving = max(needed, carrying(max(wished.offered, again), capacity))
+    serving = max(needed, carrying(max(wished.offered, again), capacity, gains))
 
     def basis() -> str:
         told = sight.problem
         if reading is not None:
             told = f"{digits(reading.rate)} answered, {digits(reading.waiting)} waiting{_to_work_off(wished)}"
         said = f"{request_rate(wished.offered)} offered ({told}){_persisting(wished)}{_spare(request.spec)}"
-        return f"{said}{_foreseen(wished, now)}; one replica serves {request_rate(capacity)}"
+        return f"{said}{_foreseen(wished, now)}; {_serves(capacity, gains, needed)}"
 
     may_shrink = reading is not None and reading.whole
     return Want(needed, may_shrink, basis, kept=kept, serving=serving, rises=wished.rises)
@@ -195,9 +195,16 @@ def declared_want(request: ScaleRequest) -> Want:
     """Replicas for the rate that the user expects, before anything was measured."""
     if request.capacity <= 0:
         return Want(request.spec.min_replicas, may_shrink=False, basis="the capacity of one replica is unknown")
-    needed = request.spec.needed(request.declared_rate, request.capacity)
+    needed = request.spec.needed(request.declared_rate, request.capacity, request.gains)
     said = f"{request_rate(request.declared_rate)} declared{_spare(request.spec)}"
-    return Want(needed, may_shrink=False, basis=f"{said}, one replica serves {request_rate(request.capacity)}")
+    return Want(needed, may_shrink=False, basis=f"{said}, {_serves(request.capacity, request.gains, needed)}")
+
+
+def _serves(capacity: float, gains: Gains, replicas: int) -> str:
+    """What one replica serves, and each of so many that share a queue."""
+    gain = of_one(gains, replicas)
+    together = f", each of {replicas} behind their router {digits(capacity * gain)}" if gain > 1.0 else ""
+    return f"one replica serves {request_rate(capacity)}{together}"
 
 
 def demand(sight: Sight) -> Demand:
@@ -246,8 +253,8 @@ def _surprising(sight: Sight, reading: LoadReading) -> float:
     return counted_rate(reading, NEARLY_ALL)
 
 
-def _true_capacity(sight: Sight) -> float:
-    """Capacity of one replica: the prediction, or less if unchanged replicas, saturated for a minute, answer less.
+def _true_capacity(sight: Sight) -> tuple[float, Gains]:
+    """Capacity of one replica, and gains: as predicted, or less if unchanged replicas, saturated for a minute, do less.
 
     The prediction is calibrated already (`scaling/calibrating`), slowly and from quiet pools alone: a backlog stops
     all learning. What is left to correct here is what calibration cannot see, and at once: a pool that is worse than
@@ -266,9 +273,13 @@ def _true_capacity(sight: Sight) -> float:
         and loads[-1].waiting >= loads[0].waiting
     )
     if reading is None or not saturated:
-        return predicted
+        return predicted, request.gains
     measured = _rate_of_one(sight, reading)
-    return min(predicted, max(measured, predicted * LEAST_TRUE_CAPACITY)) if predicted > 0 else measured
+    if predicted <= 0.0:
+        return measured, ()
+    if measured >= predicted * of_one(request.gains, reading.answered):
+        return predicted, request.gains
+    return max(measured, predicted * LEAST_TRUE_CAPACITY), ()
 
 
 def _rate_of_one(sight: Sight, reading: LoadReading) -> float:

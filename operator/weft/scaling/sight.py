@@ -35,7 +35,7 @@ from weft.scaling.staying import COUNTED_AGO_SECONDS, lasting, stay_seconds
 if TYPE_CHECKING:
     from weft.domain.forecast import KeptForecast, Past
     from weft.domain.reasons import Explanation
-    from weft.domain.scaling_spec import ScalingSpec
+    from weft.domain.scaling_spec import Gains, ScalingSpec
     from weft.domain.snapshot import PoolObservation
     from weft.domain.start_up import MeasuredStart, StartUp
     from weft.domain.workload import Role
@@ -62,6 +62,7 @@ class ScaleRequest:
     (0: unknown); `declared_rate` is the rate that the user expects; `gpus` and `pods` are of one replica; `previous` is
     the persisted explanation, `kept` the persisted forecast, for when there is no memory, and `past` what is known of
     the time before; `ceiling` is set by budgets that pools share; `start_up` is what a start should take.
+    `gains` are of replicas that share a queue (`carrying`).
     `network_bound` says that requests of its split wait for KV transfers: such waiting is no reason for more GPUs.
     """
 
@@ -82,6 +83,7 @@ class ScaleRequest:
     past: Past | None = None
     start_up: StartUp | None = None
     network_bound: bool = False
+    gains: Gains = ()
 
     @property
     def work(self) -> float:

@@ -9,7 +9,7 @@ What is impossible. `checks`: of a shape, in order. `memory`, `balancing`, `halv
     subject each. `refusals`: what is told where none is possible. `lengths`: declared ones that no shape could serve.
 """
 
-from weft.shaping.choice import capacity_of, choose, outline, what_matters, wish_of
+from weft.shaping.choice import capacity_of, choose, gains_of, outline, what_matters, wish_of
 from weft.shaping.lengths import refuse_lengths
 from weft.shaping.models import resolve_architecture
 from weft.shaping.pair import Unpaired, choose_pair
@@ -23,6 +23,7 @@ __all__ = [
     "capacity_of",
     "choose",
     "choose_pair",
+    "gains_of",
     "outline",
     "refuse_lengths",
     "resolve_architecture",

@@ -44,6 +44,7 @@ from weft.shaping.ranking import (
 )
 from weft.shaping.refusals import nothing_possible
 from weft.shaping.running import case_of
+from weft.shaping.together import gains
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from weft.catalog import Catalog
     from weft.domain.hardware import Accelerator
     from weft.domain.reasons import Explanation
+    from weft.domain.scaling_spec import Gains
     from weft.domain.shape import Shape
     from weft.domain.spec import PoolSpec
     from weft.domain.workload import Workload
@@ -165,6 +167,19 @@ def capacity_of(plan: Plan, request: ShapeRequest, catalog: Catalog, live: Workl
 def _capacity_of(shape: Shape, planned: float, request: ShapeRequest, catalog: Catalog, live: Workload) -> float:
     case = case_of(changed(request, workload=live), shape, catalog)
     return capacity_worth(case, request.workload, planned)
+
+
+def gains_of(plan: Plan, capacity: float, request: ShapeRequest, catalog: Catalog, live: Workload) -> Gains:
+    """The gains of replicas of a plan over `capacity`, of one alone under live traffic, as they share a queue.
+
+    Raises `Blocked` if no supply has its devices.
+    """
+    return _gains_of(plan.shape, capacity, request, catalog, live)
+
+
+@functools.lru_cache(maxsize=REMEMBERED)
+def _gains_of(shape: Shape, capacity: float, request: ShapeRequest, catalog: Catalog, live: Workload) -> Gains:
+    return gains(case_of(changed(request, workload=live), shape, catalog), capacity)
 
 
 @dataclass(frozen=True, slots=True)

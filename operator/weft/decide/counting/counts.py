@@ -91,8 +91,10 @@ def _prospect(pool: PoolRecord, unit: Unit, snapshot: Snapshot, facts: Facts, pa
     if isinstance(pair, Unpaired):
         concerns = pool.spec is None or pair.role in {None, pool.spec.role}
         return Prospect(pool, None, pair.why if concerns else None, live, lengths)
-    paired = pair.plan(pool.spec.role) if pair is not None and pool.spec is not None else None
-    answer = plan_pool(pool, facts, live, paired)
+    if pair is not None and pool.spec is not None:
+        answer = plan_pool(pool, facts, live, pair.plan(pool.spec.role), pair.router)
+    else:
+        answer = plan_pool(pool, facts, live)
     if isinstance(answer, Explanation):
         return Prospect(pool, None, answer, live, lengths)
     return Prospect(pool, answer, None, live, lengths)
@@ -157,6 +159,7 @@ def _request(planned: Planned, snapshot: Snapshot, share: Share | None) -> Scale
         role=planned.spec.role,
         current=current,
         capacity=planned.capacity,
+        gains=planned.gains,
         declared_rate=planned.spec.workload.requests_per_second,
         gpus=shape.gpus,
         pods=shape.pods,

@@ -22,4 +22,4 @@ def needed_now(planned: Planned, seen: PoolObservation | None, want: int) -> int
         return want
     if is_backlog(backlog(seen, spec.role), seen.answered):
         return want
-    return min(want, max(spec.scaling.min_replicas, carrying(seen.requests_per_second, capacity)))
+    return min(want, max(spec.scaling.min_replicas, carrying(seen.requests_per_second, capacity, planned.gains)))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from weft.decide.measured.network import network_bound
 from weft.decide.plans.facts import Facts, shape_request
+from weft.decide.plans.fronts import goes_by_load
 from weft.domain.calibration import Calibrated, CalibrationSubject
 from weft.domain.errors import Blocked, Invalid
 from weft.domain.shape import Calibration
@@ -23,7 +24,7 @@ from weft.domain.stumbling import stumbled
 from weft.domain.values.made_often import made_often
 from weft.domain.workload import Role
 from weft.engines import adapter_for
-from weft.perf import at_engine, at_engine_after_handover
+from weft.perf import ASTRAY, at_engine, at_engine_after_handover
 from weft.render import revision
 from weft.scaling.calibrating import calibration as calibrating
 from weft.scaling.calibrating.tails import ExpectedLatencies, followed
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from weft.domain.pool_memory import CalibrationMemory, Outliers, ScaleMemory
     from weft.domain.shape import Percentiles, Plan
     from weft.domain.snapshot import PoolObservation, PoolRecord, Snapshot
-    from weft.domain.spec import PoolSpec
+    from weft.domain.spec import PoolSpec, RouterSpec
     from weft.domain.workload import Workload
     from weft.perf import ErrorBar, ReplicaModel
 
@@ -94,13 +95,14 @@ class Fleet:
 
 @dataclass(frozen=True, slots=True)
 class _Lesson:
-    """A pool whose time for a measurement has come, with the workload that is in force."""
+    """A pool whose time for a measurement has come, with the workload that is in force and the router of its split."""
 
     pool: PoolRecord
     fleet: Fleet
     look: calibrating.CalibrationInput
     memory: CalibrationMemory
     workload: Workload
+    router: RouterSpec | None
 
 
 def learn(snapshot: Snapshot, facts: Facts, roll: Roll) -> Snapshot:
@@ -173,7 +175,14 @@ def _lesson(pool: PoolRecord, snapshot: Snapshot, roll: Roll) -> _Lesson | None:
     if not calibrating.is_due(known, look):
         return None
     workload = memory.workload or pool.spec.workload
-    return _Lesson(pool, fleet, calibrating.of(calibrating.settled(known, look), look), known, workload)
+    measured = calibrating.of(calibrating.settled(known, look), look)
+    return _Lesson(pool, fleet, measured, known, workload, _router_before(pool, snapshot))
+
+
+def _router_before(pool: PoolRecord, snapshot: Snapshot) -> RouterSpec | None:
+    """The router of the split that a pool is half of."""
+    split = next((each for each in snapshot.splits if each.key.uid == pool.split_uid), None)
+    return split.spec.router if split is not None and split.spec is not None else None
 
 
 def _learnt(lesson: _Lesson, facts: Facts) -> CalibrationMemory:
@@ -187,21 +196,21 @@ def _learnt(lesson: _Lesson, facts: Facts) -> CalibrationMemory:
     counts_handover = adapter_for(fleet.plan.engine.name).counts_handover
     counted = at_engine_after_handover if counts_handover else at_engine
 
-    def percentiles(factors: Calibration, replicas: int | None = None) -> tuple[Percentiles, Percentiles] | None:
+    def percentiles(factors: Calibration, astray: float) -> tuple[Percentiles, Percentiles] | None:
         bare = Calibration(factors.prefill, factors.decode)
-        return counted(replace(replica, calibration=bare), load, look.role, replicas)
+        return counted(replace(replica, calibration=bare), load, look.role, replicas, astray)
 
-    def expects(factors: Calibration, replicas: int | None = None) -> calibrating.Means | None:
-        found = percentiles(factors, replicas)
+    def expects(factors: Calibration, astray: float) -> calibrating.Means | None:
+        found = percentiles(factors, astray)
         return None if found is None else calibrating.Means(*(latency.mean for latency in found))
 
-    replicas = _share_a_queue(lesson)
-    pooled = None if replicas is None else partial(expects, replicas=replicas)
-    learnt = calibrating.learnt(lesson.memory, look, expects, pooled)
-    found, seen = percentiles(learnt.factors), look.observation
+    replicas, most = _share_a_queue(lesson), _most_astray(lesson)
+    pooled = None if replicas is None else partial(expects, astray=0.0)
+    learnt = calibrating.learnt(lesson.memory, look, partial(expects, astray=most), pooled)
+    found, seen = percentiles(learnt.factors, most), look.observation
     if found is None or seen is None or learnt.factors.points == lesson.memory.factors.points:
         return learnt
-    shared = None if replicas is None else percentiles(learnt.factors, replicas)
+    shared = None if replicas is None else percentiles(learnt.factors, 0.0)
     expected = ExpectedLatencies(
         *found, error_bar.ttft, error_bar.tpot, pooled_ttft=None if shared is None else shared[0]
     )
@@ -225,6 +234,12 @@ def _capacity(lesson: _Lesson, facts: Facts, factors: Calibration) -> float:
         return capacity_of(fleet.plan, request, facts.catalog, lesson.workload)
     except (Invalid, Blocked):
         return 0.0
+
+
+def _most_astray(lesson: _Lesson) -> float:
+    """The part of requests that may come to a replica at random: all, unless the front is known to go by load."""
+    fleet = lesson.fleet
+    return ASTRAY if goes_by_load(lesson.router, fleet.spec, fleet.plan, lesson.workload) else 1.0
 
 
 def _what_runs(lesson: _Lesson, facts: Facts) -> tuple[ReplicaModel, ErrorBar] | None:

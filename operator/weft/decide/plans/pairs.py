@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from weft.domain.calibration import Calibrated
     from weft.domain.shape import EngineRelease, Plan
     from weft.domain.snapshot import PoolRecord, SplitRecord
-    from weft.domain.spec import PoolSpec, SplitSpec
+    from weft.domain.spec import PoolSpec, RouterSpec, SplitSpec
     from weft.domain.status import LeftShape
     from weft.domain.workload import Workload
     from weft.perf import ReplicaModel
@@ -51,10 +51,11 @@ REMEMBERED = 16_384  # splits
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """What the halves of one split run."""
+    """What the halves of one split run, and the router before them."""
 
     prefill: Plan
     decode: Plan
+    router: RouterSpec
     sender: ReplicaModel  # prefill as predictions see it
 
     @property
@@ -172,7 +173,7 @@ def _chosen(spec: SplitSpec, prefill: ShapeRequest, decode: ShapeRequest, facts:
     if isinstance(plans, Unpaired):
         return plans
     sender, _ = running_replica(prefill, plans[0].shape, facts.catalog)
-    pair = Pair(*plans, sender)
+    pair = Pair(*plans, spec.router, sender)
     return _without_a_ratio(spec, pair) or _without_a_front(spec, pair) or _launchable(pair, (prefill, decode))
 
 

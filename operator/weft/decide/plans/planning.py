@@ -6,11 +6,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from weft.decide.plans.facts import kept_engine, shape_request
+from weft.decide.plans.fronts import goes_by_load
 from weft.decide.plans.kept_shapes import left_lately, stays_in_its_shape
 from weft.decide.plans.support import refuse_a_half_alone_over_nvlink, refuse_unsupported, refuse_what_the_engine_cannot
 from weft.domain.calibration import CalibrationSubject
 from weft.domain.errors import Blocked, Invalid
 from weft.domain.reasons import Explanation, Reason
+from weft.domain.scaling_spec import of_one
 from weft.domain.values.changed import changed
 from weft.domain.values.made_often import made_often
 from weft.domain.values.remembered import LastAnswers
@@ -21,6 +23,7 @@ from weft.shaping import (
     Supply,
     capacity_of,
     choose,
+    gains_of,
     outline,
     what_matters,
 )
@@ -29,9 +32,10 @@ if TYPE_CHECKING:
     from weft.catalog import Catalog
     from weft.decide.plans.facts import Facts
     from weft.domain.calibration import Calibrated
+    from weft.domain.scaling_spec import Gains
     from weft.domain.shape import EngineRelease, Plan, Prediction
     from weft.domain.snapshot import PoolRecord
-    from weft.domain.spec import PoolSpec
+    from weft.domain.spec import PoolSpec, RouterSpec
     from weft.domain.start_up import StartUp
     from weft.domain.status import LeftShape
     from weft.domain.workload import Workload
@@ -46,6 +50,7 @@ class Planned:
     """A pool with what it shall run, and what its metrics will be about.
 
     `capacity` is requests per second of one replica under the traffic in force, `start_up` what a start should take.
+    `router` is that of the split, and `gains` are of replicas behind it that share a queue.
     """
 
     pool: PoolRecord
@@ -55,6 +60,16 @@ class Planned:
     capacity: float
     subject: CalibrationSubject
     start_up: StartUp
+    router: RouterSpec | None = None
+    gains: Gains = ()
+
+    def serving(self, replicas: int) -> float:
+        """Requests a second that so many replicas serve."""
+        return replicas * of_one(self.gains, replicas) * self.capacity
+
+    def needed(self, requests_per_second: float) -> int:
+        """Replicas for a rate with the user's headroom; the capacity is above 0."""
+        return self.spec.scaling.needed(requests_per_second, self.capacity, self.gains)
 
 
 @made_often
@@ -91,13 +106,18 @@ _LAST_CAPACITY: LastAnswers[tuple[ChosenPlan, Workload | None, Catalog], float] 
 
 
 def plan_pool(
-    pool: PoolRecord, facts: Facts, live: Workload | None = None, paired: Plan | None = None
+    pool: PoolRecord,
+    facts: Facts,
+    live: Workload | None = None,
+    paired: Plan | None = None,
+    router: RouterSpec | None = None,
 ) -> Planned | Explanation:
     """The plan of a pool, or why there is none.
 
     `live` is the measured workload, which changes what a replica is expected to serve but never the shape: a shape
     follows what the user declared, so that neither noise nor a restart rolls a pool. `paired` is what was chosen for
-    this half of a split together with the other; a pool of its own keeps the release in its status.
+    this half of a split together with the other, and `router` is the split's; a pool of its own keeps the release in
+    its status.
     """
     if pool.spec is None:
         return pool.problem or Explanation(Reason.SpecInvalid, "the spec cannot be understood")
@@ -108,7 +128,8 @@ def plan_pool(
     try:
         chosen = _chosen_for(pool.key.uid, asked, facts)
         capacity = _LAST_CAPACITY.ask(pool.key.uid, (chosen, live, facts.catalog), _capacity_of)
-        return Planned(pool, pool.spec, chosen.plan, chosen.revision, capacity, chosen.subject, chosen.start_up)
+        planned = Planned(pool, pool.spec, chosen.plan, chosen.revision, capacity, chosen.subject, chosen.start_up)
+        return planned if router is None else _behind(router, planned, chosen.under_way, live, facts.catalog)
     except (Invalid, Blocked) as error:
         return Explanation(error.reason, error.message)
 
@@ -145,18 +166,34 @@ def _chosen(asked: PlanInputs, facts: Facts) -> ChosenPlan:
 
 
 def planned_for(
-    pool: PoolRecord, spec: PoolSpec, chosen: Plan, request: ShapeRequest, terms: tuple[Catalog, Workload | None]
+    before: Planned, chosen: Plan, request: ShapeRequest, terms: tuple[Catalog, Workload | None]
 ) -> Planned:
-    """The pool with what was chosen from this request, or its persisted plan if that is expected to do about the same.
+    """A pool with what was chosen from this request, or its persisted plan if that is expected to do about the same.
 
     `terms` are the catalog and the live workload.
     """
-    catalog, live = terms
+    pool, spec, router, (catalog, live) = before.pool, before.spec, before.router, terms
     plan = _kept_or_new(pool.status.plan, chosen)
-    capacity = _capacity(_under_way(request, plan), plan, live, catalog)
-    return Planned(
+    under_way = _under_way(request, plan)
+    capacity = _capacity(under_way, plan, live, catalog)
+    planned = Planned(
         pool, spec, plan, revision(spec, plan), capacity, _subject(spec, plan), _start_up(request, plan, catalog)
     )
+    return planned if router is None else _behind(router, planned, under_way, live, catalog)
+
+
+def _behind(
+    router: RouterSpec, planned: Planned, under_way: ShapeRequest, live: Workload | None, catalog: Catalog
+) -> Planned:
+    """The pool with the split's router, and what its replicas gain there."""
+    workload = planned.spec.workload if live is None else live
+    gains: Gains = ()
+    if goes_by_load(router, planned.spec, planned.plan, workload):
+        try:
+            gains = gains_of(planned.plan, planned.capacity, under_way, catalog, workload)
+        except (Invalid, Blocked):
+            gains = ()
+    return changed(planned, router=router, gains=gains)
 
 
 def _subject(spec: PoolSpec, plan: Plan) -> CalibrationSubject:

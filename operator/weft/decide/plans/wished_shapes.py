@@ -72,7 +72,7 @@ def planned_as(
 
     `terms` are the catalog and the live workload.
     """
-    pool, best = planned.pool, planned.plan
+    best = planned.plan
     if chosen.verdict.reason is Reason.BestEffort and best.verdict.reason is not Reason.BestEffort:
         return None
     if wish is not None:
@@ -80,7 +80,7 @@ def planned_as(
         better = Candidate(best.shape, Explanation(Reason.NoSlot, wish.why.message), best.prediction)
         told = (*([better] if best.shape != wish.shape else []), *others)
         chosen = replace(chosen, verdict=wish.why, alternatives=told[: len(best.alternatives)])
-    return planned_for(pool, planned.spec, chosen, request, terms)
+    return planned_for(planned, chosen, request, terms)
 
 
 def allows(spec: PoolSpec, shape: Shape) -> bool:

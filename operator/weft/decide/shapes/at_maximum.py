@@ -112,7 +112,7 @@ def what_came(turn: Turn, now: float) -> tuple[tuple[float, float], ...]:
 def wanted_within_the_hour(turn: Turn) -> int:
     """Replicas of the planned shape that the highest traffic of the last hour needs; 0 where its capacity is zero."""
     planned = turn.planned
-    return planned.spec.scaling.needed(_most_that_came(turn), planned.capacity) if planned.capacity > 0 else 0
+    return planned.needed(_most_that_came(turn)) if planned.capacity > 0 else 0
 
 
 def _most_that_came(turn: Turn) -> float:
@@ -126,7 +126,7 @@ def _remembered_seconds(scaling: ScalingSpec) -> float:
 def wanted_at_its_maximum(turn: Turn) -> int:
     """Replicas that would serve the lasting traffic, with headroom; 0 where that is not known."""
     rate = turn.memory.lasting
-    return 0 if rate is None else turn.planned.spec.scaling.needed(rate, turn.planned.capacity)
+    return 0 if rate is None else turn.planned.needed(rate)
 
 
 def _lasting(turn: Turn, now: float) -> float | None:

@@ -1,0 +1,83 @@
+"""Prefill replicas behind a router that goes by load: fewer of them for the same requests."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.decide.test_learning import SLO
+from tests.decide.test_splits import half, over_rdma, split, split_world
+from weft.decide.plans.fronts import goes_by_load
+from weft.domain.scaling_spec import ScalingSpec
+from weft.domain.shape import EngineName, Plan
+from weft.domain.spec import PoolSpec, RouterKind, RouterSpec
+from weft.domain.workload import Role
+
+MANAGED = RouterSpec(RouterKind.Managed)
+AUTO = ScalingSpec(max_replicas=30)
+
+
+def side(role: Role, rate: float = 40.0) -> PoolSpec:
+    """A half that Weft sizes for long prompts, so that TTFT is what bounds prefill."""
+    spec = over_rdma(replace(half(role, 1, AUTO), slo=SLO))
+    workload = replace(spec.workload, requests_per_second=rate, input_tokens=8_000, input_tokens_p95=16_000)
+    return replace(spec, workload=workload)
+
+
+def sized(router: RouterSpec, rate: float = 40.0, prefix_hit: float = 0.0) -> tuple[int, int]:
+    """How many replicas prefill and decode are given at first."""
+    workload = replace(side(Role.Prefill, rate).workload, prefix_hit=prefix_hit)
+    first, second = (replace(side(role), workload=workload) for role in (Role.Prefill, Role.Decode))
+    world, record = split_world(first, second), split(first, second)
+    assert record.spec is not None
+    world.splits["pd"] = replace(record, spec=replace(record.spec, router=router))
+    world.turn()
+    return world.status("pd-prefill").desired_replicas, world.status("pd-decode").desired_replicas
+
+
+def plan() -> Plan:
+    world = split_world(side(Role.Prefill), side(Role.Decode))
+    world.turn()
+    found = world.status("pd-prefill").plan
+    assert found is not None
+    return found
+
+
+def test_fewer_prefill_replicas_serve_the_same_behind_a_router_that_goes_by_load() -> None:
+    alone, together = sized(RouterSpec(RouterKind.Nothing)), sized(MANAGED)
+    assert together[0] < alone[0]
+    assert together[1] == alone[1]
+
+
+def test_a_lone_replica_is_counted_on_for_no_more() -> None:
+    assert sized(MANAGED, rate=0.1) == sized(RouterSpec(RouterKind.Nothing), rate=0.1)
+
+
+@pytest.mark.parametrize("router", [replace(MANAGED, image="example.org/router:1"), RouterSpec(RouterKind.Nothing)])
+def test_a_router_that_is_not_wefts_choice_may_choose_as_it_likes(router: RouterSpec) -> None:
+    assert sized(router) == sized(RouterSpec(RouterKind.Nothing))
+
+
+def test_prompts_with_a_prefix_in_common_go_where_it_is() -> None:
+    assert sized(MANAGED, prefix_hit=0.3) == sized(RouterSpec(RouterKind.Nothing), prefix_hit=0.3)
+
+
+@pytest.mark.parametrize(
+    ("engine", "known"), [(EngineName.VLLM, True), (EngineName.TensorRTLLM, True), (EngineName.SGLang, False)]
+)
+def test_each_engines_router_is_known_or_not(engine: EngineName, known: bool) -> None:  # noqa: FBT001
+    found = plan()
+    found = replace(found, engine=replace(found.engine, name=engine))
+    spec = side(Role.Prefill)
+    assert goes_by_load(MANAGED, spec, found, spec.workload) is known
+
+
+def test_neither_answers_nor_ranks_are_the_routers_to_choose() -> None:
+    found, spec = plan(), side(Role.Prefill)
+    assert goes_by_load(MANAGED, spec, found, spec.workload)
+    assert not goes_by_load(None, spec, found, spec.workload)
+    for role in (Role.Decode, Role.Aggregated):
+        assert not goes_by_load(MANAGED, replace(spec, role=role), found, spec.workload)
+    ranks = replace(found, shape=replace(found.shape, data_parallel=2))
+    assert not goes_by_load(MANAGED, spec, ranks, spec.workload)

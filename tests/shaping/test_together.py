@@ -1,0 +1,85 @@
+"""How much more replicas carry that share a queue."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.shaping.cases import CATALOG, Wish
+from weft.domain.calibration import Calibrated, CalibrationSubject
+from weft.domain.shape import Calibration
+from weft.domain.spec import EngineSpec
+from weft.domain.workload import Role, Slo
+from weft.perf import ASTRAY
+from weft.perf.service import service
+from weft.shaping import choose, gains_of
+from weft.shaping.running import modelled
+from weft.shaping.together import MOST
+
+if TYPE_CHECKING:
+    from weft.domain.scaling_spec import Gains
+    from weft.shaping import ShapeRequest
+
+TARGET = 2.0
+OVER_RDMA = EngineSpec(resources=(("rdma/ib", "1"),))
+WISH = Wish(slo=Slo(ttft=((95, TARGET),), tpot=((95, 0.04),)), role=Role.Prefill, input_tokens=3000.0, engine=OVER_RDMA)
+
+
+def asked(request: ShapeRequest) -> tuple[float, Gains]:
+    """The capacity of one alone, and the gains over it."""
+    plan = choose(request, CATALOG)
+    capacity = plan.prediction.capacity
+    return capacity, gains_of(plan, capacity, request, CATALOG, request.workload)
+
+
+def test_each_carries_more_the_more_of_them_there_are() -> None:
+    _, found = asked(WISH.request())
+    assert len(found) == MOST
+    assert found[0] == 1.0
+    assert found[1] > 1.05
+    assert all(before <= after for before, after in pairwise(found))
+    assert found[-1] < 2.0
+
+
+def test_what_they_gain_is_within_the_target_with_a_quarter_gone_astray() -> None:
+    request = WISH.request()
+    plan = choose(request, CATALOG)
+    capacity, found = asked(request)
+    server = service(modelled(request, plan.shape, CATALOG), request.workload, Role.Prefill)
+    doubt = plan.prediction.ttft_doubt
+    for replicas, gain in enumerate(found[1:], 2):
+        point = replace(server, in_one_queue=replicas, astray=ASTRAY).at_rate(gain * capacity)
+        assert point is not None
+        assert point.ttft.at(95) * doubt <= TARGET * 1.005
+
+
+def test_what_is_bound_by_answers_gains_nothing() -> None:
+    """A replica of both roles waits for TPOT: a shorter queue for prompts brings no other request in time."""
+    _, found = asked(replace(WISH, role=Role.Aggregated, slo=Slo(ttft=((95, 5.0),), tpot=((95, 0.02),))).request())
+    assert found == () or found[-1] < 1.01
+
+
+def test_a_link_that_all_wait_for_is_no_wider_for_a_shared_queue() -> None:
+    _, over_rdma = asked(WISH.request())
+    _, over_tcp = asked(replace(WISH, engine=EngineSpec()).request())
+    assert over_rdma[-1] > 1.1
+    assert over_tcp == () or over_tcp[-1] < 1.01
+
+
+def test_a_short_tail_counts_once() -> None:
+    """It may be that of a queue which was shared when it was measured."""
+    request = WISH.request()
+    plan = choose(request, CATALOG)
+    subject = CalibrationSubject.of(request.spec.model.model_id, plan.engine, plan.shape)
+    tails = {}
+    for tail in (0.8, 1.0):
+        known = Calibrated(subject, Calibration(points=100, prompt_points=100, ttft_tail=tail), 0.0)
+        seen = replace(request, calibration=(known,), engine=plan.engine)
+        capacity = choose(seen, CATALOG).prediction.capacity
+        found = gains_of(plan, capacity, seen, CATALOG, seen.workload)
+        tails[tail] = capacity, found[-1] * capacity
+    assert tails[0.8][0] > tails[1.0][0]
+    assert tails[0.8][1] == pytest.approx(max(tails[1.0][1], tails[0.8][0]), rel=0.01)
