@@ -8,11 +8,11 @@ import pytest
 
 from tests.decide.test_learning import SLO
 from tests.decide.test_splits import half, over_rdma, split, split_world
-from weft.decide.plans.fronts import goes_by_load
 from weft.domain.scaling_spec import ScalingSpec
-from weft.domain.shape import EngineName, Plan
+from weft.domain.shape import EngineName, Shape
 from weft.domain.spec import PoolSpec, RouterKind, RouterSpec
 from weft.domain.workload import Role
+from weft.shaping import share_a_queue
 
 MANAGED = RouterSpec(RouterKind.Managed)
 AUTO = ScalingSpec(max_replicas=30)
@@ -36,12 +36,12 @@ def sized(router: RouterSpec, rate: float = 40.0, prefix_hit: float = 0.0) -> tu
     return world.status("pd-prefill").desired_replicas, world.status("pd-decode").desired_replicas
 
 
-def plan() -> Plan:
+def shape() -> Shape:
     world = split_world(side(Role.Prefill), side(Role.Decode))
     world.turn()
     found = world.status("pd-prefill").plan
     assert found is not None
-    return found
+    return found.shape
 
 
 def test_fewer_prefill_replicas_serve_the_same_behind_a_router_that_goes_by_load() -> None:
@@ -67,17 +67,21 @@ def test_prompts_with_a_prefix_in_common_go_where_it_is() -> None:
     ("engine", "known"), [(EngineName.VLLM, True), (EngineName.TensorRTLLM, True), (EngineName.SGLang, False)]
 )
 def test_each_engines_router_is_known_or_not(engine: EngineName, known: bool) -> None:  # noqa: FBT001
-    found = plan()
-    found = replace(found, engine=replace(found.engine, name=engine))
-    spec = side(Role.Prefill)
-    assert goes_by_load(MANAGED, spec, found, spec.workload) is known
+    assert share_a_queue(Role.Prefill, replace(shape(), engine=engine), side(Role.Prefill).workload) is known
 
 
 def test_neither_answers_nor_ranks_are_the_routers_to_choose() -> None:
-    found, spec = plan(), side(Role.Prefill)
-    assert goes_by_load(MANAGED, spec, found, spec.workload)
-    assert not goes_by_load(None, spec, found, spec.workload)
-    for role in (Role.Decode, Role.Aggregated):
-        assert not goes_by_load(MANAGED, replace(spec, role=role), found, spec.workload)
-    ranks = replace(found, shape=replace(found.shape, data_parallel=2))
-    assert not goes_by_load(MANAGED, spec, ranks, spec.workload)
+    found, workload = shape(), side(Role.Prefill).workload
+    assert share_a_queue(Role.Prefill, found, workload)
+    assert not any(share_a_queue(role, found, workload) for role in (Role.Decode, Role.Aggregated))
+    assert not share_a_queue(Role.Prefill, replace(found, data_parallel=2), workload)
+
+
+def test_a_plan_costs_what_runs() -> None:
+    sides = side(Role.Prefill), side(Role.Decode)
+    world = split_world(*sides)
+    world.splits["pd"] = split(*sides)
+    world.turn()
+    status = world.status("pd-prefill")
+    assert status.plan is not None
+    assert status.plan.verdict.message.startswith(f"{status.desired_replicas} x ")

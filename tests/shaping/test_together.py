@@ -10,14 +10,16 @@ import pytest
 
 from tests.shaping.cases import CATALOG, Wish
 from weft.domain.calibration import Calibrated, CalibrationSubject
+from weft.domain.scaling_spec import ScalingSpec, of_one
 from weft.domain.shape import Calibration
-from weft.domain.spec import EngineSpec
+from weft.domain.spec import EngineSpec, ShapePins
 from weft.domain.workload import Role, Slo
 from weft.perf import ASTRAY
 from weft.perf.service import service
 from weft.shaping import choose, gains_of
+from weft.shaping.choice import answer
 from weft.shaping.running import modelled
-from weft.shaping.together import MOST
+from weft.shaping.together import ASSESSED
 
 if TYPE_CHECKING:
     from weft.domain.scaling_spec import Gains
@@ -29,7 +31,8 @@ WISH = Wish(slo=Slo(ttft=((95, TARGET),), tpot=((95, 0.04),)), role=Role.Prefill
 
 
 def asked(request: ShapeRequest) -> tuple[float, Gains]:
-    """The capacity of one alone, and the gains over it."""
+    """The capacity of one alone, and the gains over it behind a router of Weft's choice."""
+    request = replace(request, managed=True)
     plan = choose(request, CATALOG)
     capacity = plan.prediction.capacity
     return capacity, gains_of(plan, capacity, request, CATALOG, request.workload)
@@ -37,7 +40,7 @@ def asked(request: ShapeRequest) -> tuple[float, Gains]:
 
 def test_each_carries_more_the_more_of_them_there_are() -> None:
     _, found = asked(WISH.request())
-    assert len(found) == MOST
+    assert len(found) == ASSESSED[-1]
     assert found[0] == 1.0
     assert found[1] > 1.05
     assert all(before <= after for before, after in pairwise(found))
@@ -50,16 +53,24 @@ def test_what_they_gain_is_within_the_target_with_a_quarter_gone_astray() -> Non
     capacity, found = asked(request)
     server = service(modelled(request, plan.shape, CATALOG), request.workload, Role.Prefill)
     doubt = plan.prediction.ttft_doubt
-    for replicas, gain in enumerate(found[1:], 2):
+    for replicas in ASSESSED:
+        gain = of_one(found, replicas)
         point = replace(server, in_one_queue=replicas, astray=ASTRAY).at_rate(gain * capacity)
         assert point is not None
         assert point.ttft.at(95) * doubt <= TARGET * 1.005
 
 
-def test_what_is_bound_by_answers_gains_nothing() -> None:
-    """A replica of both roles waits for TPOT: a shorter queue for prompts brings no other request in time."""
-    _, found = asked(replace(WISH, role=Role.Aggregated, slo=Slo(ttft=((95, 5.0),), tpot=((95, 0.02),))).request())
-    assert found == () or found[-1] < 1.01
+def test_only_a_router_of_wefts_choice_is_known_to_go_by_load() -> None:
+    request = WISH.request()
+    plan = choose(request, CATALOG)
+    assert gains_of(plan, plan.prediction.capacity, request, CATALOG, request.workload) == ()
+
+
+def test_fewer_replicas_are_paid_for() -> None:
+    request = replace(WISH, rate=40.0, scaling=ScalingSpec(max_replicas=100)).request()
+    alone, together = (answer(replace(request, managed=managed), CATALOG).scored for managed in (False, True))
+    assert together.shape == alone.shape
+    assert together.replicas < alone.replicas
 
 
 def test_a_link_that_all_wait_for_is_no_wider_for_a_shared_queue() -> None:
@@ -71,8 +82,8 @@ def test_a_link_that_all_wait_for_is_no_wider_for_a_shared_queue() -> None:
 
 def test_a_short_tail_counts_once() -> None:
     """It may be that of a queue which was shared when it was measured."""
-    request = WISH.request()
-    plan = choose(request, CATALOG)
+    plan = WISH.plan()
+    request = replace(replace(WISH, pins=ShapePins.of(plan.shape)).request(), managed=True)
     subject = CalibrationSubject.of(request.spec.model.model_id, plan.engine, plan.shape)
     tails = {}
     for tail in (0.8, 1.0):

@@ -74,10 +74,10 @@ class ScalingSpec:
         """A rate with the user's headroom added."""
         return requests_per_second * (1.0 + max(0.0, self.headroom))
 
-    def running(self, requests_per_second: float, capacity: float, gpus: int, pods: int) -> int:
+    def running(self, requests_per_second: float, capacity: float, gpus: int, pods: int, gains: Gains = ()) -> int:
         """Replicas that run at a rate: those needed, within the bounds, and at least one.
 
         This is what is paid for, and so what shapes and forms are compared by.
         """
-        wanted = max(self.min_replicas, self.needed(requests_per_second, capacity) if capacity > 0 else 1)
+        wanted = max(self.min_replicas, self.needed(requests_per_second, capacity, gains) if capacity > 0 else 1)
         return max(1, min(wanted, self.affordable(gpus, pods)))

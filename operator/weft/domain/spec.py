@@ -271,6 +271,11 @@ class RouterSpec:
     api_key_secret: tuple[str, str] | None = None
     gateway: GatewaySpec | None = None
 
+    @property
+    def is_of_weft(self) -> bool:
+        """Whether Weft runs the router, and chose its program."""
+        return self.kind is RouterKind.Managed and self.image is None
+
 
 @made_often
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from weft.shaping.models import resolve_architecture
 from weft.shaping.pair import Unpaired, choose_pair
 from weft.shaping.request import ShapeRequest, Supply
 from weft.shaping.running import running_replica
+from weft.shaping.together import share_a_queue
 
 __all__ = [
     "ShapeRequest",
@@ -28,6 +29,7 @@ __all__ = [
     "refuse_lengths",
     "resolve_architecture",
     "running_replica",
+    "share_a_queue",
     "what_matters",
     "wish_of",
 ]

@@ -170,7 +170,7 @@ def _capacity_of(shape: Shape, planned: float, request: ShapeRequest, catalog: C
 
 
 def gains_of(plan: Plan, capacity: float, request: ShapeRequest, catalog: Catalog, live: Workload) -> Gains:
-    """The gains of replicas of a plan over `capacity`, of one alone under live traffic, as they share a queue.
+    """The gains of replicas of a plan over `capacity`, of one alone under live traffic; empty if they share no queue.
 
     Raises `Blocked` if no supply has its devices.
     """

@@ -10,10 +10,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from weft.domain.reasons import Explanation, Reason
+from weft.domain.scaling_spec import of_one
 from weft.domain.shape import Percentiles
 from weft.domain.texts.figures import digits, request_rate
 from weft.domain.workload import Slo
 from weft.perf import Question, assess, at_rate, half_as_likely, worthwhile
+from weft.shaping.together import gains
 
 if TYPE_CHECKING:
     from weft.domain.shape import Prediction, Shape
@@ -165,8 +167,10 @@ def _replicas_for(case: ShapeCase, capacity: float) -> tuple[int, float]:
     """Replicas that run for the demanded rate, and the fraction of it that the allowed number serves."""
     rate, scaling, shape = case.request.workload.requests_per_second, case.request.spec.scaling, case.option.shape
     allowed = scaling.affordable(shape.gpus, shape.pods)
-    served = min(1.0, allowed * capacity / rate) if rate > 0 else float(allowed > 0 and capacity > 0)
-    return scaling.running(rate, capacity, shape.gpus, shape.pods), served
+    more = gains(case, capacity)
+    most = allowed * of_one(more, allowed) * capacity
+    served = min(1.0, most / rate) if rate > 0 else float(allowed > 0 and capacity > 0)
+    return scaling.running(rate, capacity, shape.gpus, shape.pods, more), served
 
 
 def ranked(within_slo: list[Scored]) -> list[Scored]:

@@ -49,7 +49,7 @@ class ShapeRequest:
     `incumbent` is the running plan, if it can still be placed; `engine` is the release that must be kept, if any;
     `partner` is the other half of a split, once anything of it is settled; `calibration` is what was learnt from the
     pool's metrics, the latest first. If it `stays`, the incumbent's shape is kept whatever another one costs, where
-    both meet the SLO or neither does.
+    both meet the SLO or neither does. `managed` says that a router of Weft's choice is before the halves.
     """
 
     spec: PoolSpec
@@ -61,6 +61,7 @@ class ShapeRequest:
     partner: Partner | None = None
     calibration: tuple[Calibrated, ...] = ()
     stays: bool = False
+    managed: bool = False
 
     def __hash__(self) -> int:
         """Hash the fields that usually differ: hashing a whole spec takes longer than a cache lookup."""

@@ -41,11 +41,15 @@ _NOT_SERVED = frozenset({Reason.PrecisionUnsupported, Reason.EngineUnsupported})
 
 @dataclass(frozen=True, slots=True)
 class PlannedResource:
-    """One resource with what would be decided for it; a split has its two pools."""
+    """One resource with what would be decided for it; a split has its two pools.
+
+    `managed` says that it has a router of Weft's choice.
+    """
 
     title: str
     pools: tuple[tuple[PoolRecord, PoolDecision], ...]
     split: SplitDecision | None = None
+    managed: bool = False
 
 
 def plan_all(documents: list[dict[str, Any]], world: World, catalog: Catalog, now: float) -> list[PlannedResource]:
@@ -137,7 +141,8 @@ def _told(
             for pool in snapshot.pools
             if pool.split_uid == split.key.uid and pool.key.uid in pools
         )
-        told.append(PlannedResource(str(split.key), sides, split_decisions.get(split.key.uid)))
+        managed = split.spec is not None and split.spec.router.is_of_weft
+        told.append(PlannedResource(str(split.key), sides, split_decisions.get(split.key.uid), managed))
     return told
 
 

@@ -9,6 +9,7 @@ from weft.decide.plans.facts import Facts, shape_request
 from weft.decide.plans.support import refuse_a_front_of_pairs
 from weft.domain.errors import WeftError
 from weft.domain.reasons import Reason
+from weft.domain.scaling_spec import of_one
 from weft.domain.spec import RouterKind, RouterSpec, ShapePins
 from weft.domain.workload import Role
 from weft.engines.kv.handover import wire_of
@@ -17,6 +18,7 @@ from weft.perf import knee
 from weft.perf.service import Point, service
 from weft.shaping import Unpaired, choose_pair
 from weft.shaping.candidates import wished_engines
+from weft.shaping.choice import gains_of
 from weft.shaping.outlook import DomainStep, Variation, domain_steps, largest_useful_domain, tried, variations
 from weft.shaping.request import Partner
 from weft.shaping.running import modelled
@@ -106,6 +108,7 @@ def studied(planned: PlannedResource, world: World, catalog: Catalog) -> dict[st
         others = [plan for name, plan in plans.items() if name != pool.key.name and plan is not None]
         if decision.status.plan is not None and pool.spec is not None:
             request = _asked(pool, facts, others[0] if others else None)
+            request = replace(request, managed=planned.managed)
             studies[pool.key.name] = _study(request, decision.status.plan, catalog)
     return studies
 
@@ -150,10 +153,11 @@ def billed(plan: Plan, request: ShapeRequest, catalog: Catalog) -> Bill:
     """Return what the declared rate takes of a plan's replicas; costs per token are of the tokens that they serve."""
     workload, capacity = request.workload, plan.prediction.capacity
     scaling, shape = request.spec.scaling, plan.shape
-    replicas = scaling.running(workload.requests_per_second, capacity, shape.gpus, shape.pods)
+    gains = gains_of(plan, capacity, request, catalog, workload)
+    replicas = scaling.running(workload.requests_per_second, capacity, shape.gpus, shape.pods, gains)
     gpus = replicas * shape.gpus
     cost = gpus * catalog.accelerator(plan.shape.accelerator).cost
-    rate = min(workload.requests_per_second, replicas * capacity)
+    rate = min(workload.requests_per_second, replicas * of_one(gains, replicas) * capacity)
     served = rate * _SECONDS_PER_HOUR / _PER_MILLION
     part = rate / workload.requests_per_second if workload.requests_per_second > 0 else 1.0
     tokens = {
@@ -207,7 +211,8 @@ def _as_a_pool(request: ShapeRequest, catalog: Catalog) -> Form | None:
 
 def _as_a_split(request: ShapeRequest, catalog: Catalog) -> Form | None:
     """Plan separate pools for prefill and decode."""
-    halves = [replace(request, spec=replace(request.spec, role=role)) for role in (Role.Prefill, Role.Decode)]
+    behind = replace(request, managed=True)
+    halves = [replace(behind, spec=replace(request.spec, role=role)) for role in (Role.Prefill, Role.Decode)]
     return _as_halves(halves, catalog)
 
 

@@ -92,7 +92,7 @@ def _prospect(pool: PoolRecord, unit: Unit, snapshot: Snapshot, facts: Facts, pa
         concerns = pool.spec is None or pair.role in {None, pool.spec.role}
         return Prospect(pool, None, pair.why if concerns else None, live, lengths)
     if pair is not None and pool.spec is not None:
-        answer = plan_pool(pool, facts, live, pair.plan(pool.spec.role), pair.router)
+        answer = plan_pool(pool, facts, live, pair.plan(pool.spec.role), managed=pair.managed)
     else:
         answer = plan_pool(pool, facts, live)
     if isinstance(answer, Explanation):

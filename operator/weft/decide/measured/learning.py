@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 from weft.decide.measured.network import network_bound
 from weft.decide.plans.facts import Facts, shape_request
-from weft.decide.plans.fronts import goes_by_load
 from weft.domain.calibration import Calibrated, CalibrationSubject
 from weft.domain.errors import Blocked, Invalid
 from weft.domain.shape import Calibration
@@ -29,7 +28,7 @@ from weft.render import revision
 from weft.scaling.calibrating import calibration as calibrating
 from weft.scaling.calibrating.tails import ExpectedLatencies, followed
 from weft.scaling.calibrating.taking_over import in_force, what_is_phased
-from weft.shaping import capacity_of, running_replica, what_matters
+from weft.shaping import capacity_of, running_replica, share_a_queue, what_matters
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
     from weft.domain.pool_memory import CalibrationMemory, Outliers, ScaleMemory
     from weft.domain.shape import Percentiles, Plan
     from weft.domain.snapshot import PoolObservation, PoolRecord, Snapshot
-    from weft.domain.spec import PoolSpec, RouterSpec
+    from weft.domain.spec import PoolSpec
     from weft.domain.workload import Workload
     from weft.perf import ErrorBar, ReplicaModel
 
@@ -95,14 +94,17 @@ class Fleet:
 
 @dataclass(frozen=True, slots=True)
 class _Lesson:
-    """A pool whose time for a measurement has come, with the workload that is in force and the router of its split."""
+    """A pool whose time for a measurement has come, with the workload that is in force.
+
+    `managed` says that the router of its split is of Weft's choice.
+    """
 
     pool: PoolRecord
     fleet: Fleet
     look: calibrating.CalibrationInput
     memory: CalibrationMemory
     workload: Workload
-    router: RouterSpec | None
+    managed: bool
 
 
 def learn(snapshot: Snapshot, facts: Facts, roll: Roll) -> Snapshot:
@@ -176,13 +178,12 @@ def _lesson(pool: PoolRecord, snapshot: Snapshot, roll: Roll) -> _Lesson | None:
         return None
     workload = memory.workload or pool.spec.workload
     measured = calibrating.of(calibrating.settled(known, look), look)
-    return _Lesson(pool, fleet, measured, known, workload, _router_before(pool, snapshot))
+    return _Lesson(pool, fleet, measured, known, workload, _is_behind_wefts_router(pool, snapshot))
 
 
-def _router_before(pool: PoolRecord, snapshot: Snapshot) -> RouterSpec | None:
-    """The router of the split that a pool is half of."""
+def _is_behind_wefts_router(pool: PoolRecord, snapshot: Snapshot) -> bool:
     split = next((each for each in snapshot.splits if each.key.uid == pool.split_uid), None)
-    return split.spec.router if split is not None and split.spec is not None else None
+    return split is not None and split.spec is not None and split.spec.router.is_of_weft
 
 
 def _learnt(lesson: _Lesson, facts: Facts) -> CalibrationMemory:
@@ -239,7 +240,8 @@ def _capacity(lesson: _Lesson, facts: Facts, factors: Calibration) -> float:
 def _most_astray(lesson: _Lesson) -> float:
     """The part of requests that may come to a replica at random: all, unless the front is known to go by load."""
     fleet = lesson.fleet
-    return ASTRAY if goes_by_load(lesson.router, fleet.spec, fleet.plan, lesson.workload) else 1.0
+    shared = lesson.managed and share_a_queue(fleet.spec.role, fleet.plan.shape, lesson.workload)
+    return ASTRAY if shared else 1.0
 
 
 def _what_runs(lesson: _Lesson, facts: Facts) -> tuple[ReplicaModel, ErrorBar] | None:

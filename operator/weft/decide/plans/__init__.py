@@ -2,8 +2,7 @@
 
 `planning`: the shape of every pool, and what one replica serves. `facts`: what a shape is chosen from. `support`: what
     this version refuses.
-`pairs`: both halves of a split together. `nvlink_domains`: which of them can hold a whole split. `fronts`: which go by
-    load.
+`pairs`: both halves of a split together. `nvlink_domains`: which of them can hold a whole split.
 `wished_shapes`: plans in another shape than the best. `alternatives`: what else a pool could run. `left_shapes`: which
     shape it left last. `kept_shapes`: how long it keeps the one it has since.
 """

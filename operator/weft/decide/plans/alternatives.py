@@ -36,4 +36,4 @@ def alternatives_of(unit: Sequence[Planned], facts: Facts) -> list[tuple[Candida
 def _request(planned: Planned, facts: Facts) -> ShapeRequest:
     status = planned.pool.status
     request = shape_request(planned.spec, facts, status.plan, planned.plan.engine)
-    return replace(request, calibration=status.calibration)
+    return replace(request, calibration=status.calibration, managed=planned.managed)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from weft.domain.calibration import Calibrated
     from weft.domain.shape import EngineRelease, Plan
     from weft.domain.snapshot import PoolRecord, SplitRecord
-    from weft.domain.spec import PoolSpec, RouterSpec, SplitSpec
+    from weft.domain.spec import PoolSpec, SplitSpec
     from weft.domain.status import LeftShape
     from weft.domain.workload import Workload
     from weft.perf import ReplicaModel
@@ -51,11 +51,11 @@ REMEMBERED = 16_384  # splits
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """What the halves of one split run, and the router before them."""
+    """What the halves of one split run, and whether the router before them is `managed`: of Weft's choice."""
 
     prefill: Plan
     decode: Plan
-    router: RouterSpec
+    managed: bool
     sender: ReplicaModel  # prefill as predictions see it
 
     @property
@@ -132,8 +132,9 @@ def _paired(
         return prefill
     if isinstance(decode, Unpaired):
         return decode
-    stays = prefill.stays or decode.stays
-    return _chosen(spec, replace(prefill, stays=stays), replace(decode, stays=stays), facts)
+    stays, managed = prefill.stays or decode.stays, spec.router.is_of_weft
+    prefill, decode = (replace(each, stays=stays, managed=managed) for each in (prefill, decode))
+    return _chosen(spec, prefill, decode, facts)
 
 
 def plan_as_wished(
@@ -173,7 +174,7 @@ def _chosen(spec: SplitSpec, prefill: ShapeRequest, decode: ShapeRequest, facts:
     if isinstance(plans, Unpaired):
         return plans
     sender, _ = running_replica(prefill, plans[0].shape, facts.catalog)
-    pair = Pair(*plans, spec.router, sender)
+    pair = Pair(*plans, spec.router.is_of_weft, sender)
     return _without_a_ratio(spec, pair) or _without_a_front(spec, pair) or _launchable(pair, (prefill, decode))
 
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from weft.decide.plans.facts import kept_engine, shape_request
-from weft.decide.plans.fronts import goes_by_load
 from weft.decide.plans.kept_shapes import left_lately, stays_in_its_shape
 from weft.decide.plans.support import refuse_a_half_alone_over_nvlink, refuse_unsupported, refuse_what_the_engine_cannot
 from weft.domain.calibration import CalibrationSubject
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from weft.domain.scaling_spec import Gains
     from weft.domain.shape import EngineRelease, Plan, Prediction
     from weft.domain.snapshot import PoolRecord
-    from weft.domain.spec import PoolSpec, RouterSpec
+    from weft.domain.spec import PoolSpec
     from weft.domain.start_up import StartUp
     from weft.domain.status import LeftShape
     from weft.domain.workload import Workload
@@ -50,7 +49,7 @@ class Planned:
     """A pool with what it shall run, and what its metrics will be about.
 
     `capacity` is requests per second of one replica under the traffic in force, `start_up` what a start should take.
-    `router` is that of the split, and `gains` are of replicas behind it that share a queue.
+    `gains` are of replicas that share a queue, where the router of their split is `managed`: of Weft's choice.
     """
 
     pool: PoolRecord
@@ -60,7 +59,7 @@ class Planned:
     capacity: float
     subject: CalibrationSubject
     start_up: StartUp
-    router: RouterSpec | None = None
+    managed: bool = False
     gains: Gains = ()
 
     def serving(self, replicas: int) -> float:
@@ -77,7 +76,7 @@ class Planned:
 class PlanInputs:
     """What the choice for one pool depends on beside the hardware; fields as in its status.
 
-    `left` is the shape that it left within the hour.
+    `left` is the shape that it left within the hour; `managed` as in `Planned`.
     """
 
     spec: PoolSpec
@@ -86,6 +85,7 @@ class PlanInputs:
     calibration: tuple[Calibrated, ...]
     paired: Plan | None
     left: LeftShape | None
+    managed: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,13 +110,14 @@ def plan_pool(
     facts: Facts,
     live: Workload | None = None,
     paired: Plan | None = None,
-    router: RouterSpec | None = None,
+    *,
+    managed: bool = False,
 ) -> Planned | Explanation:
     """The plan of a pool, or why there is none.
 
     `live` is the measured workload, which changes what a replica is expected to serve but never the shape: a shape
     follows what the user declared, so that neither noise nor a restart rolls a pool. `paired` is what was chosen for
-    this half of a split together with the other, and `router` is the split's; a pool of its own keeps the release in
+    this half of a split together with the other, whose router may be `managed`; a pool of its own keeps the release in
     its status.
     """
     if pool.spec is None:
@@ -124,12 +125,14 @@ def plan_pool(
     status, left = pool.status, pool.status.left_shape
     if left is not None:
         left = left_lately(left, facts.now)
-    asked = PlanInputs(_whoever_scales(pool.spec), status.plan, status.engine, status.calibration, paired, left)
+    asked = PlanInputs(
+        _whoever_scales(pool.spec), status.plan, status.engine, status.calibration, paired, left, managed
+    )
     try:
         chosen = _chosen_for(pool.key.uid, asked, facts)
         capacity = _LAST_CAPACITY.ask(pool.key.uid, (chosen, live, facts.catalog), _capacity_of)
         planned = Planned(pool, pool.spec, chosen.plan, chosen.revision, capacity, chosen.subject, chosen.start_up)
-        return planned if router is None else _behind(router, planned, chosen.under_way, live, facts.catalog)
+        return _behind(planned, chosen.under_way, live, facts.catalog)
     except (Invalid, Blocked) as error:
         return Explanation(error.reason, error.message)
 
@@ -155,7 +158,8 @@ def _chosen(asked: PlanInputs, facts: Facts) -> ChosenPlan:
     refuse_a_half_alone_over_nvlink(spec)
     release = asked.paired.engine if asked.paired else kept_engine(spec.engine, asked.engine, facts.catalog)
     request = shape_request(spec, facts, asked.before, release)
-    request = replace(request, calibration=asked.calibration, stays=stays_in_its_shape(spec, asked.before, asked.left))
+    stays = stays_in_its_shape(spec, asked.before, asked.left)
+    request = replace(request, calibration=asked.calibration, stays=stays, managed=asked.managed)
     found = asked.paired or outline(request, facts.catalog)
     plan = _kept_or_new(asked.before, found)
     if plan is found and not asked.paired:
@@ -172,28 +176,25 @@ def planned_for(
 
     `terms` are the catalog and the live workload.
     """
-    pool, spec, router, (catalog, live) = before.pool, before.spec, before.router, terms
+    pool, spec, (catalog, live) = before.pool, before.spec, terms
     plan = _kept_or_new(pool.status.plan, chosen)
     under_way = _under_way(request, plan)
     capacity = _capacity(under_way, plan, live, catalog)
     planned = Planned(
         pool, spec, plan, revision(spec, plan), capacity, _subject(spec, plan), _start_up(request, plan, catalog)
     )
-    return planned if router is None else _behind(router, planned, under_way, live, catalog)
+    return _behind(planned, under_way, live, catalog)
 
 
-def _behind(
-    router: RouterSpec, planned: Planned, under_way: ShapeRequest, live: Workload | None, catalog: Catalog
-) -> Planned:
-    """The pool with the split's router, and what its replicas gain there."""
-    workload = planned.spec.workload if live is None else live
-    gains: Gains = ()
-    if goes_by_load(router, planned.spec, planned.plan, workload):
-        try:
-            gains = gains_of(planned.plan, planned.capacity, under_way, catalog, workload)
-        except (Invalid, Blocked):
-            gains = ()
-    return changed(planned, router=router, gains=gains)
+def _behind(planned: Planned, under_way: ShapeRequest, live: Workload | None, catalog: Catalog) -> Planned:
+    """The pool with what its replicas gain behind a router."""
+    if not under_way.managed:
+        return planned
+    try:
+        gains = gains_of(planned.plan, planned.capacity, under_way, catalog, live or under_way.workload)
+    except (Invalid, Blocked):
+        gains = ()
+    return changed(planned, managed=True, gains=gains)
 
 
 def _subject(spec: PoolSpec, plan: Plan) -> CalibrationSubject:

@@ -51,7 +51,7 @@ def request_as(planned: Planned, wish: WishedShape | None, facts: Facts) -> Shap
     request = shape_request(spec, facts, None, planned.plan.engine)
     if wish is not None:
         request = replace(request, supplies=_of_its_pods(wish.shape, request.supplies))
-    return replace(request, calibration=planned.pool.status.calibration)
+    return replace(request, calibration=planned.pool.status.calibration, managed=planned.managed)
 
 
 def _of_its_pods(shape: Shape, supplies: tuple[Supply, ...]) -> tuple[Supply, ...]:
