@@ -3,7 +3,8 @@
 Engines of the twin that only prefill, `TRUTHS` times as slow as the model says, behind a front that takes turns or
 picks the least loaded. Prompts come at random, at so much of what the true engines could serve. Learnt after
 `WINDOWS` windows are four factors: with the wait of a lone replica, as until ADR 0112; with any wait down to that of
-one queue, which is Weft's; and two that do without the wait, from what vLLM counts. A minute or two.
+one queue, which is Weft's where it does not know the front; and two that do without the wait, from what vLLM counts. A
+minute or two.
 """
 
 from __future__ import annotations

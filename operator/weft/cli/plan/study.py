@@ -16,9 +16,8 @@ from weft.engines.kv.handover import wire_of
 from weft.fabric import build_fabric
 from weft.perf import knee
 from weft.perf.service import Point, service
-from weft.shaping import Unpaired, choose_pair
+from weft.shaping import Unpaired, choose_pair, gains_of
 from weft.shaping.candidates import wished_engines
-from weft.shaping.choice import gains_of
 from weft.shaping.outlook import DomainStep, Variation, domain_steps, largest_useful_domain, tried, variations
 from weft.shaping.request import Partner
 from weft.shaping.running import modelled
