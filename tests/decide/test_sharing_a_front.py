@@ -8,6 +8,7 @@ import pytest
 
 from tests.decide.test_learning import SLO
 from tests.decide.test_splits import half, over_rdma, split, split_world
+from tests.scaling.cases import seen
 from weft.domain.scaling_spec import ScalingSpec
 from weft.domain.shape import EngineName, Shape
 from weft.domain.spec import PoolSpec, RouterKind, RouterSpec
@@ -36,6 +37,21 @@ def sized(router: RouterSpec, rate: float = 40.0, prefix_hit: float = 0.0) -> tu
     return world.status("pd-prefill").desired_replicas, world.status("pd-decode").desired_replicas
 
 
+def counted_with(hit: float | None) -> int:
+    """How many prefill replicas are wanted once so many prefix hits are measured."""
+    sides = side(Role.Prefill), side(Role.Decode)
+    world = split_world(*sides, boards=8)
+    world.splits["pd"] = split(*sides)
+    world.turn(6)
+    for _ in range(12):
+        for name in ("pd-prefill", "pd-decode"):
+            uid, ready = world.pools[name].key.uid, world.serving(name)
+            lengths = replace(seen(40.0, ready), input_tokens=8_000.0, output_tokens=200.0)
+            world.observations[uid] = replace(lengths, prefix_hit=hit)
+        world.turn()
+    return world.status("pd-prefill").desired_replicas
+
+
 def shape() -> Shape:
     world = split_world(side(Role.Prefill), side(Role.Decode))
     world.turn()
@@ -59,6 +75,13 @@ def test_a_router_that_is_not_wefts_choice_may_choose_as_it_likes(router: Router
     assert sized(router) == sized(RouterSpec(RouterKind.Nothing))
 
 
+@pytest.mark.parametrize(("hit", "by_prefix"), [(None, False), (0.04, False), (0.08, True)])
+def test_measured_hits_say_how_a_router_chooses(hit: float | None, by_prefix: bool) -> None:  # noqa: FBT001
+    """Lengths and hits of the live workload move by larger steps than this."""
+    counts = [counted_with(measured) for measured in (0.0, hit)]
+    assert (counts[1] > counts[0]) is by_prefix
+
+
 def test_prompts_with_a_prefix_in_common_go_where_it_is() -> None:
     assert sized(MANAGED, prefix_hit=0.3) == sized(RouterSpec(RouterKind.Nothing), prefix_hit=0.3)
 
@@ -67,14 +90,14 @@ def test_prompts_with_a_prefix_in_common_go_where_it_is() -> None:
     ("engine", "known"), [(EngineName.VLLM, True), (EngineName.TensorRTLLM, True), (EngineName.SGLang, False)]
 )
 def test_each_engines_router_is_known_or_not(engine: EngineName, known: bool) -> None:  # noqa: FBT001
-    assert share_a_queue(Role.Prefill, replace(shape(), engine=engine), side(Role.Prefill).workload) is known
+    assert share_a_queue(Role.Prefill, replace(shape(), engine=engine), 0.0) is known
 
 
 def test_neither_answers_nor_ranks_are_the_routers_to_choose() -> None:
-    found, workload = shape(), side(Role.Prefill).workload
-    assert share_a_queue(Role.Prefill, found, workload)
-    assert not any(share_a_queue(role, found, workload) for role in (Role.Decode, Role.Aggregated))
-    assert not share_a_queue(Role.Prefill, replace(found, data_parallel=2), workload)
+    found = shape()
+    assert share_a_queue(Role.Prefill, found, 0.0)
+    assert not any(share_a_queue(role, found, 0.0) for role in (Role.Decode, Role.Aggregated))
+    assert not share_a_queue(Role.Prefill, replace(found, data_parallel=2), 0.0)
 
 
 def test_a_plan_costs_what_runs() -> None:

@@ -15,9 +15,10 @@ from weft.shaping.models import resolve_architecture
 from weft.shaping.pair import Unpaired, choose_pair
 from weft.shaping.request import ShapeRequest, Supply
 from weft.shaping.running import running_replica
-from weft.shaping.together import share_a_queue
+from weft.shaping.together import FEW_HITS, share_a_queue
 
 __all__ = [
+    "FEW_HITS",
     "ShapeRequest",
     "Supply",
     "Unpaired",

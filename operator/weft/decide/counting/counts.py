@@ -25,7 +25,7 @@ from weft.scaling import (
     scale_split,
     without_costs,
 )
-from weft.shaping import Unpaired
+from weft.shaping import FEW_HITS, Unpaired
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -97,6 +97,9 @@ def _prospect(pool: PoolRecord, unit: Unit, snapshot: Snapshot, facts: Facts, pa
         answer = plan_pool(pool, facts, live)
     if isinstance(answer, Explanation):
         return Prospect(pool, None, answer, live, lengths)
+    seen = snapshot.observations.get(pool.key.uid)
+    if answer.managed and seen is not None and (seen.prefix_hit or 0.0) > FEW_HITS:  # `live` moves by larger steps
+        answer = changed(answer, managed=False, gains=())
     return Prospect(pool, answer, None, live, lengths)
 
 

@@ -205,7 +205,7 @@ def _learnt(lesson: _Lesson, facts: Facts) -> CalibrationMemory:
         found = percentiles(factors, astray)
         return None if found is None else calibrating.Means(*(latency.mean for latency in found))
 
-    replicas, most = _share_a_queue(lesson), _most_astray(lesson)
+    replicas, most = _share_a_queue(lesson), _most_astray(lesson, load)
     pooled = None if replicas is None else partial(expects, astray=0.0)
     learnt = calibrating.learnt(lesson.memory, look, partial(expects, astray=most), pooled)
     found, seen = percentiles(learnt.factors, most), look.observation
@@ -237,10 +237,10 @@ def _capacity(lesson: _Lesson, facts: Facts, factors: Calibration) -> float:
         return 0.0
 
 
-def _most_astray(lesson: _Lesson) -> float:
+def _most_astray(lesson: _Lesson, load: Workload) -> float:
     """The part of requests that may come to a replica at random: all, unless the front is known to go by load."""
     fleet = lesson.fleet
-    shared = lesson.managed and share_a_queue(fleet.spec.role, fleet.plan.shape, lesson.workload)
+    shared = lesson.managed and share_a_queue(fleet.spec.role, fleet.plan.shape, load.prefix_hit)
     return ASTRAY if shared else 1.0
 
 
