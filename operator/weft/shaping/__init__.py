@@ -3,8 +3,8 @@
 The choice. `request`: its input. `choice`: the shape of one replica. `pair`: of both halves of a split together.
     `candidates`: every shape worth a look. `ranking`: which of those that are possible wins. `outlook`: all of them as
     curves, and what other targets would cost.
-One candidate. `case`: all that speaks for and against it. `running`: that of a given shape. `models`, `speculating`:
-    the model, and what drafts for it.
+One candidate. `case`: all that speaks for and against it. `running`: that of a given shape. `together`: what several
+    gain behind one front. `models`, `speculating`: the model, and what drafts for it.
 What is impossible. `checks`: of a shape, in order. `memory`, `balancing`, `halves`, `wires`, `host_kv`: checks of one
     subject each. `refusals`: what is told where none is possible. `lengths`: declared ones that no shape could serve.
 """
