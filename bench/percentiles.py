@@ -81,7 +81,8 @@ def replica_of(model: str, accelerator: str, precision: Precision, tensor: int) 
     if architecture is None:
         raise ValueError(f"{model} is not in the catalog")
     shape = Shape(EngineName.VLLM, accelerator, precision, tensor_parallel=tensor, gpus_per_pod=tensor)
-    efficiency = catalog.efficiency(hardware, EngineName.VLLM, precision)
+    usual = catalog.efficiency(hardware, EngineName.VLLM, precision)
+    efficiency = catalog.efficiency_for(architecture, EngineName.VLLM, usual)
     return ReplicaModel(architecture, shape, hardware, efficiency, hardware.memory_bytes)
 
 

@@ -159,6 +159,27 @@ def test_vllm_captures_larger_graphs_on_data_centre_blackwell_from_a_release_on(
     assert tokens == CATALOG.efficiency(device, engine_name, Precision.FP8, release).graph_tokens
 
 
+@pytest.mark.parametrize(
+    ("accelerator", "engine_name", "model", "tokens"),
+    [
+        ("H200", EngineName.VLLM, "gpt-oss-120b", 1024),
+        ("MI355X", EngineName.VLLM, "gpt-oss-20b", 1024),
+        ("H200", EngineName.VLLM, "Llama-3.1-8B-Instruct", 512),
+        ("H200", EngineName.SGLang, "gpt-oss-120b", 0),
+    ],
+)
+def test_vllm_captures_larger_graphs_for_gpt_oss_on_every_gpu(
+    accelerator: str, engine_name: EngineName, model: str, tokens: float
+) -> None:
+    architecture = CATALOG.architecture(model)
+    assert architecture is not None
+    usual = CATALOG.efficiency(CATALOG.accelerator(accelerator), engine_name, Precision.BF16)
+    found = CATALOG.efficiency_for(architecture, engine_name, usual)
+    assert tokens == found.graph_tokens
+    assert found is CATALOG.efficiency_for(architecture, engine_name, usual)
+    assert replace(found, graph_tokens=usual.graph_tokens, graph_sequences=usual.graph_sequences) == usual
+
+
 def test_releases_with_other_graphs_are_alike_in_all_else() -> None:
     older, present = (
         CATALOG.efficiency(CATALOG.accelerator("B200"), EngineName.VLLM, Precision.FP8, each)

@@ -45,10 +45,10 @@ def test_the_largest_graph_that_arguments_ask_for(args: tuple[str, ...], tokens:
     assert tokens == captured_tokens(args)
 
 
-def held(args: tuple[str, ...], engine: EngineName = EngineName.VLLM) -> float:
+def held(args: tuple[str, ...], engine: EngineName = EngineName.VLLM, model: str = "Llama-3.1-8B-Instruct") -> float:
     """Tokens of the largest step with a graph that a plan counts on."""
     chosen = Shape(engine, "H200", Precision.BF16)
-    wish = Wish("Llama-3.1-8B-Instruct", engine=EngineSpec(engine, args=args))
+    wish = Wish(model, engine=EngineSpec(engine, args=args))
     found = ShapeCase(Option(chosen, H200, CATALOG.accelerator("H200")), wish.request(), CATALOG).replica
     return stepper(found).work.graph_tokens
 
@@ -58,6 +58,14 @@ def test_a_plan_counts_on_the_users_graphs_whatever_runs_at_once_and_else_on_twi
     assert held(("--max-num-seqs", "100")) == 200
     assert held(("--max-num-seqs", "100", "--max-cudagraph-capture-size", "800")) == 800
     assert held(("--enforce-eager",)) == 0
+
+
+def test_what_vllm_asks_for_by_itself_counts_whatever_runs_at_once_unless_the_user_asks() -> None:
+    """`GptOssForCausalLMConfig` sets the largest graph as an argument does."""
+    assert held((), model="gpt-oss-20b") == 1024
+    assert held(("--max-num-seqs", "100"), model="gpt-oss-20b") == 1024
+    assert held(("--max-cudagraph-capture-size", "256"), model="gpt-oss-20b") == 256
+    assert held(("--enforce-eager",), model="gpt-oss-20b") == 0
 
 
 def test_no_other_engine_reads_vllms_arguments() -> None:

@@ -53,8 +53,10 @@ def replica(
         decode_context_parallel=sizes.decode_context,
         prefill_context_parallel=sizes.prefill_context,
     )
-    efficiency = CATALOG.efficiency(hardware, EngineName.VLLM, precision)
-    return ReplicaModel(architecture(model_id), shape, hardware, efficiency, hardware.memory_bytes, kv)
+    model = architecture(model_id)
+    usual = CATALOG.efficiency(hardware, EngineName.VLLM, precision)
+    efficiency = CATALOG.efficiency_for(model, EngineName.VLLM, usual)
+    return ReplicaModel(model, shape, hardware, efficiency, hardware.memory_bytes, kv)
 
 
 def workload(input_tokens: float = 1000, output_tokens: float = 200, prefix_hit: float = 0.0) -> Workload:

@@ -50,7 +50,7 @@ def test_inferencex_draws_lengths(source: str | None, drawn: bool) -> None:  # n
     [
         (INFERENCEX, "gpt-oss-120b", Precision.MXFP4, 2048),
         (INFERENCEX, "Llama-3.3-70B-Instruct", Precision.FP8, 512),
-        (None, "gpt-oss-120b", Precision.MXFP4, 512),
+        (None, "gpt-oss-120b", Precision.MXFP4, 1024),
     ],
 )
 def test_inferencex_has_vllm_capture_larger_graphs_for_gpt_oss(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -178,6 +179,14 @@ class Catalog:
         of_generation = _efficiency(self, accelerator.generation, engine, precision, release)
         return of_generation.at_tensor_rate(accelerator.tensor_rate)
 
+    def efficiency_for(self, architecture: Architecture, engine: EngineName, usual: Efficiency) -> Efficiency:
+        """Coefficients for a model, for whose family an engine may capture other graphs than it usually does.
+
+        It does so as if a user asked for them, whatever number of sequences runs at once.
+        """
+        tokens = self.performance[engine].graphs_of_families.get(architecture.family)
+        return usual if tokens is None else _capturing(usual, float(tokens))
+
     def spread(
         self, architecture: Architecture, shape: Shape, accelerator: Accelerator, release: str | None = None
     ) -> Spread:
@@ -212,6 +221,12 @@ def _efficiency(
     catalog: Catalog, generation: str, engine: EngineName, precision: Precision, release: str | None
 ) -> Efficiency:
     return catalog.performance[engine].efficiency(catalog.coefficients, generation, engine, precision, release)
+
+
+@functools.lru_cache(maxsize=256)
+def _capturing(usual: Efficiency, tokens: float) -> Efficiency:
+    """Cached, as coefficients that are the same object compare quickly."""
+    return replace(usual, graph_tokens=tokens, graph_sequences=math.inf)
 
 
 @functools.lru_cache(maxsize=1024)

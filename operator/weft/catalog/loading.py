@@ -138,6 +138,7 @@ def _performance(facts: dict[str, Any]) -> EnginePerformance:
         constants=facts["constants"],
         assumed=facts.get("assumed", {}),
         graphs={name: CapturedGraphs(**known) for name, known in facts.get("graphs", {}).items()},
+        graphs_of_families=facts.get("graphs_of_families", {}),
         memory_fraction=facts["memory_fraction"],
         fraction_of_free=facts["fraction_of_free"],
     )

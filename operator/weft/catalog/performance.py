@@ -34,7 +34,8 @@ class EnginePerformance:
     """One engine. `serves` lists precisions by GPU generation; `engines.yaml` explains `constants` and `assumed`.
 
     Releases below version `early_before`, or measured in a month up to `early_until`, have factors of their own.
-    `graphs` are those of GPU generations that have others than `constants` say, from some release on.
+    `graphs` are those of GPU generations that have others than `constants` say, from some release on, and
+    `graphs_of_families` tokens of the largest step with a graph of families of models that have others on every GPU.
     """
 
     serves: dict[str, tuple[Precision, ...]]
@@ -43,6 +44,7 @@ class EnginePerformance:
     constants: dict[str, float]
     assumed: dict[str, dict[str, float]]
     graphs: dict[str, CapturedGraphs]
+    graphs_of_families: dict[str, float]
     memory_fraction: float
     fraction_of_free: bool
 

@@ -34,15 +34,17 @@ class ShapeCase:
     def replica(self) -> ReplicaModel:
         """The performance model's input; call it only once the precision is known to be served."""
         shape, supply, accelerator = self.option.shape, self.option.supply, self.option.accelerator
-        known = self.catalog.efficiency(accelerator, shape.engine, shape.precision, self.engine_version)
+        architecture = self.request.architecture
+        usual = self.catalog.efficiency(accelerator, shape.engine, shape.precision, self.engine_version)
+        known = self.catalog.efficiency_for(architecture, shape.engine, usual)
         replica = ReplicaModel(
-            architecture=self.request.architecture,
+            architecture=architecture,
             shape=shape,
             accelerator=accelerator.part(supply.memory_bytes) if supply.shared else accelerator,
             efficiency=counted_on(known, self.request.spec.engine, shape),
             memory_bytes=supply.memory_bytes,
             kv_precision=stored_kv(self.request.spec.kv.precision, shape.precision),
-            speculation=resolve_speculation(self.request.spec.engine, self.request.architecture, self.catalog),
+            speculation=resolve_speculation(self.request.spec.engine, architecture, self.catalog),
             calibration=self._factors,
             wire=wire_of(self.request.spec),
         )

@@ -129,11 +129,12 @@ def measurement(row: Mapping[str, str], catalog: Catalog) -> Measurement:
     shape = _shape(row, architecture, Shape(engine, accelerator.name, precision))
     if device is not accelerator and shape.gpus > 1:
         raise Invalid(Reason.SharedDevice, f"gpu {_text(row, 'gpu')!r:.60} is part of a GPU: one is a replica alone")
+    usual = catalog.efficiency(accelerator, engine, precision, _release(row))
     replica = ReplicaModel(
         architecture=_with_copies(architecture, shape.expert_parallel),
         shape=shape,
         accelerator=device,
-        efficiency=catalog.efficiency(accelerator, engine, precision, _release(row)),
+        efficiency=catalog.efficiency_for(architecture, engine, usual),
         memory_bytes=device.memory_bytes,
         kv_precision=_kv_precision(row, precision, engine, accelerator.generation),
     )
