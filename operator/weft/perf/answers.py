@@ -22,12 +22,15 @@ if TYPE_CHECKING:
 _STEEPEST = 0.98  # growth of a step with its batch, or with prompts: beyond this, there would be no steady state
 
 
-def per_token(load: RankLoad, gaps: tuple[float, float], step: StepTime, least: float, swing: float) -> Latency:
+def per_token(
+    load: RankLoad, gaps: tuple[float, float], step: StepTime, least: float, swings: tuple[float, float]
+) -> Latency:
     """Seconds per token at a load, of answers with so many `gaps` between tokens (the mean, and their shortness).
 
-    A sequence alone takes `least`. `swing` is the variance of a step without prompts over a life, in s^2.
+    A sequence alone takes `least`. `swings` are the variance of a step without prompts over a life, in s^2, and the
+    deviation of the mean time by a batch that wanders, as a part of it, which has those of launched steps in it.
     """
-    (answer, shorter), pace = gaps, load.pace
+    (answer, shorter), (swing, wanders), pace = gaps, swings, load.pace
     alike, mean = ((step.seconds + load.backlog.mean * each / answer) / load.free for each in (1.0, shorter))
     if load.held.mean == 0.0:
         return Latency(mean, swing, least)
@@ -37,7 +40,8 @@ def per_token(load: RankLoad, gaps: tuple[float, float], step: StepTime, least: 
     grows = load.rate * load.stolen.mean
     behind = load.backlog.variance * (shorter / answer / load.free * (1.0 - math.pow(grows, pace.steps))) ** 2
     bounded = max(0.0, (most - mean) * (mean - least))  # no variance between bounds is larger (Bhatia and Davis)
-    return Latency(mean, min(random + behind, bounded) + swing / (1.0 - grows) ** 2, least, most)
+    variance = min(random + behind, bounded) + swing / (1.0 - grows) ** 2
+    return Latency(mean, max(variance, (wanders * mean) ** 2), least, most)
 
 
 def _random(load: RankLoad, step_seconds: float) -> float:

@@ -21,9 +21,9 @@ from weft.perf.queueing import Moments
 from weft.perf.sharing import Company, for_one_more, prompts_of_a_step
 
 if TYPE_CHECKING:
-    from weft.perf.crests import Crest
     from weft.perf.prompts import Prompts
     from weft.perf.stages import Stages
+    from weft.perf.wandering import Wandering
     from weft.perf.work import Workshop
 
 _NONE = Moments(0.0, 0.0, 0.0)
@@ -69,20 +69,24 @@ class Loads:
         default_factory=lambda: LastAnswers(_REMEMBERED), compare=False, repr=False
     )
 
-    def at(self, batch: float, steps: float, whole: float, crest: Crest | None = None) -> RankLoad:
+    def at(self, batch: float, steps: float, whole: float, wandering: Wandering | None = None) -> RankLoad:
         """The load of `batch` sequences, whose answers take `steps` steps of `whole` seconds each without prompts.
 
-        Beyond a `crest`, launches take what time leaves its rate, until they take less.
+        Where a batch wanders, launches take what time its rate leaves.
         """
-        return self.known.ask((batch, crest), (steps, whole), lambda answer: self._balanced(batch, *answer, crest))
+        return self.known.ask(
+            (batch, wandering), (steps, whole), lambda answer: self._balanced(batch, *answer, wandering)
+        )
 
     def looked_at(self, batch: float, steps: float, whole: float) -> RankLoad:
-        """The load without a crest, for those who look for one: no other search asks for the same batches again."""
+        """The load of a batch that does not wander, for who looks how far it does: it asks for no batch twice."""
         return self._balanced(batch, steps, whole, None)
 
-    def _balanced(self, batch: float, steps: float, whole: float, crest: Crest | None) -> RankLoad:
+    def _balanced(self, batch: float, steps: float, whole: float, wandering: Wandering | None) -> RankLoad:
         pause, answer = whole * -math.expm1(-batch), (steps, whole)
-        step = _Step(batch / steps, whole, *(crest.bounds(batch, steps) if crest is not None else (0.0, math.inf)))
+        step = _Step(
+            batch / steps, whole, *(wandering.bounds(batch, steps) if wandering is not None else (0.0, math.inf))
+        )
         most = batch * pause / (steps * whole)
         first = self._sharing(most)
         launches = self._launches(batch, step, first[1].own.mean) if whole < self.prompts.host else NEVER
@@ -202,7 +206,7 @@ class Loads:
         whole = waits.mean
         if not whole:
             return _Taken(stolen, stolen, 0.0, 0.0)
-        if step.most == math.inf:
+        if not step.least and step.most == math.inf:
             return _Taken(stolen, stolen.plus(waits), whole, whole)
         least, most = (max(0.0, (each - step.seconds) / step.came - stolen.mean) for each in (step.least, step.most))
         taken = min(most, max(least, whole))

@@ -22,7 +22,6 @@ from weft.domain.values.made_often import made_often
 from weft.domain.workload import Role
 from weft.perf.answers import per_token, swing
 from weft.perf.backlog import AnswerPace, RankLoad, unheld
-from weft.perf.crests import Crest, crest
 from weft.perf.handover import NO_LINK, handed_over_seconds, link
 from weft.perf.latency import Latency, Waited
 from weft.perf.lengths import Lengths, lengths, with_rare_ones
@@ -33,6 +32,7 @@ from weft.perf.prompts import Prompts, prompts
 from weft.perf.queueing import NO_WAIT, Moments, Wait, at_the_gate, either, for_a_seat, in_line, pooled
 from weft.perf.sharing import Company
 from weft.perf.steps import Stepper, StepTime, stepper
+from weft.perf.wandering import Wandering, wandering
 
 if TYPE_CHECKING:
     from weft.domain.workload import Workload
@@ -161,7 +161,7 @@ class Service:
             return self.at_utilisation(utilisation) if utilisation < 1.0 else None
         if self.seats == 0 or self.highest * self._ranks < rate:
             return None
-        return self.at_batch(self._batch_at(rate, min(close, _STEEP) if self.crest else close))
+        return self.at_batch(self._batch_at(rate, min(close, _STEEP) if self.wandering else close))
 
     def _batch_at(self, rate: float, close: float) -> float:
         """The batch at a rate: the rate is a concave function of the batch, so false position finds it."""
@@ -204,18 +204,18 @@ class Service:
         """The requests a second that keep `batch` sequences of a rank busy, by Little's law."""
         steps, whole = self._answer(step)
         if self.prefills:
-            return self.loads.at(batch, steps, whole, self.crest)
+            return self.loads.at(batch, steps, whole, self.wandering)
         alone, pace = Company(1.0, 1.0, float(self._ranks)), AnswerPace(steps, whole, 0.0, 0.0, 0.0, 0.0)
         return RankLoad(batch / (steps * whole), alone, _NOTHING, _NOTHING, NEVER, pace, NO_WAIT)
 
     @cached_property
-    def crest(self) -> Crest | None:
-        """Where steps outgrow captured graphs for good."""
+    def wandering(self) -> Wandering | None:
+        """How far a rank's batch wanders where steps begin to outgrow captured graphs."""
         if not self.prefills or not self.loads.can_outgrow:
             return None
         steps, whole = self._answer(self._decode(1.0))
         few = max(1.0, _FEW * steps * whole / self.prompts.host)
-        return crest(self._looked_at, few, self.seats / self._ranks, self.prompts.host)
+        return wandering(self._looked_at, few, self.seats / self._ranks, self.prompts.host)
 
     def _looked_at(self, batch: float) -> RankLoad:
         step = self.steps.decode((batch + 1.0) * self._ranks, self.context_tokens)
@@ -227,7 +227,8 @@ class Service:
 
     def _tpot(self, load: RankLoad, batch: float, step: StepTime) -> Latency:
         varies = swing(batch, lambda each: self._decode(each).seconds, self.burstiness)
-        return per_token(load, self.gaps, step, self._decode(1.0).seconds, varies)
+        spread = 0.0 if self.wandering is None else self.wandering.spread(batch)
+        return per_token(load, self.gaps, step, self._decode(1.0).seconds, (varies, spread))
 
     def _ttft(self, load: RankLoad, batch: float, step_seconds: float) -> tuple[Waited, float]:
         """TTFT, and the utilisation by prompts."""
@@ -279,7 +280,7 @@ class Service:
         if not self.decodes or self.seats == 0:
             return NO_WAIT
         free = (self.highest - load.rate) * self._ranks
-        if self.crest is not None:  # with all seats taken every step is launched, and rates grow like batches
+        if self.wandering is not None:  # with all seats taken every step is launched, and rates grow like batches
             free = self.highest * self._ranks * (1.0 - batch / self.seats)
         variation = (1.0 + self.burstiness + self.outputs.growth) / 2.0
         return for_a_seat(self.seats, batch, free, variation)
