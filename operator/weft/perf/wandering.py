@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from itertools import accumulate, pairwise
+from operator import mul
 from typing import TYPE_CHECKING, NamedTuple
 
 from weft.perf.latency import quantile
@@ -101,8 +102,8 @@ class _Chances(NamedTuple):
         most = max(exponents)
         parts = [math.exp(each - most) for each in exponents]
         sums = list(accumulate(parts))
-        mean = sum(part * batch for part, batch in zip(parts, self.batches, strict=False)) / sums[-1]
-        square = sum(part * batch * batch for part, batch in zip(parts, self.batches, strict=False)) / sums[-1]
+        counts = list(map(mul, parts, self.batches))
+        mean, square = sum(counts) / sums[-1], sum(map(mul, counts, self.batches)) / sums[-1]
         long = self._taken(sums, sums[-1] * _TAIL / 100.0) * math.exp(rate) / mean
         kept = self._kept(mean, square - mean * mean)
         return _Place(math.exp(rate), mean, math.sqrt(kept) * max(0.0, long - 1.0) / quantile(_TAIL))
