@@ -158,6 +158,12 @@ def test_what_waits_for_no_launch_wanders_no_further() -> None:
     assert service(B200, _workload(SIZES[0]), Role.Decode).wandering is None
 
 
+def test_answers_of_a_few_tokens_do_not_wander() -> None:
+    """Up to a dozen sequences decode, and all wait for the same launch: times per token were a third too long."""
+    two = replica("Llama-3.3-70B-Instruct", "H200", Precision.FP8, 2)
+    assert service(two, _workload((200, 400, 5, 10)), Role.Aggregated).wandering is None
+
+
 BETTER = st.builds(
     lambda model, what, factor: (model, with_more(model, what, factor)),
     st.sampled_from([B200, H200, LOCKSTEP]),

@@ -25,6 +25,7 @@ _FURTHER = 1.25  # of a search over batches
 _BELOW, _BEYOND, _STEEPEST, _LEAST_STEEP = 4.0, 1.5, 1.0, 0.5  # the batches and slopes taken outside of those seen
 _APART, _LEAPS, _HALVINGS = 0.06, 1.3, 4  # steps between rates, and the leap of a batch between two that asks for more
 _WAVERS = 0.02  # of a variance by launches, from which on they count
+_FEWEST = 20.0  # sequences: answers of a few tokens have fewer, and a launch that they all wait for is no fluctuation
 _MATTERS = 1.01  # the least rise of a batch by chance that counts
 _PASSED = 8.0  # likelihood (natural logarithm) of a rise that ranks pass within thousands of answers
 _TAIL = 95  # the percentile that spreads are of
@@ -166,7 +167,7 @@ def wandering(of: Callable[[float], RankLoad], least: float, most: float, host: 
     places = [*_places(found, (math.ceil(math.log(slowest) / _APART) - 1) * _APART, until)]
     if places[0].batch >= until:
         return None
-    if not found.tops and all(found.kept_by(each.batch) < _MATTERS * each.rate for each in places):
+    if not found.tops and (until < _FEWEST or all(found.kept_by(each.batch) < _MATTERS * each.rate for each in places)):
         return None
     return _joined(found, places, until)
 
