@@ -4,7 +4,7 @@ What it answers. `predict`: how many requests a second a replica serves within a
     much it misses one. `handover`: how long KV takes to another replica. `starting`: how long a start takes.
 Requests together. `service`: latencies at a rate. `loads`: the rate that keeps a batch. `prompts`: what they cost over
     their lengths. `sharing`: which go into one step. `backlog`: which queue. `answers`: time per output token.
-    `crests`: where a batch grows at no higher rate. `queueing`, `balance`: waits in closed form, and Little's law.
+    `wandering`: where a batch grows at no higher rate. `queueing`, `balance`: waits in closed form, and Little's law.
     `lengths`, `latency`: distributions.
 One step. `steps`: its time. `work`: its bytes, FLOP and messages. `attention`: of the KV cache. `collectives`: to
     experts. `context`: between GPUs that share a context. `crossing`: beyond a link. `stages`: of a pipeline.
