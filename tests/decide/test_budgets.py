@@ -42,7 +42,17 @@ def test_what_the_quota_pays_for_is_desired_and_the_quota_is_named() -> None:
     status, reason, message = world.condition("chat", "Placed")
     assert ("False", "BudgetExhausted") == (status, reason)
     assert "ResourceQuota gpus (requests.nvidia.com/gpu: 20) leaves room for 2 replicas of 8 GPUs" in message
-    assert "raise it by up to 8, or free as much, for one more" in message
+    assert "raise it by 4, or free as much, for one more" in message
+
+
+def test_a_quota_that_was_lowered_below_its_use_is_to_be_raised_by_all_that_is_missing() -> None:
+    world = limited(6, {GPUS: 20}, three("chat"))
+    world.turn(4)
+    (quota,) = world.quotas
+    world.quotas = (replace(quota, hard=((GPUS, 10),)),)
+    world.turn(4)
+    assert "(requests.nvidia.com/gpu: 10)" in world.condition("chat", "Placed")[2]
+    assert "raise it by 14, or free as much, for one more" in world.condition("chat", "Placed")[2]
 
 
 def test_demand_that_the_quota_refuses_is_told_with_the_count() -> None:

@@ -37,18 +37,15 @@ def running(world: World) -> Running:
     """Read the cluster if there is one, else the file; leaves out resources without a UID: no API server saw them."""
     try:
         bodies = _bodies(world)
-        priorities = _priorities(world)
+        priorities = priority_classes(world)
     except CommandFailure as failure:
         absent = getattr(failure.__cause__, "status", None) == NOT_FOUND  # a cluster without Weft has no pools
         return Running(unread="" if absent else failure.message)
     pools = (_permitted(parse_pool(body)) for body in bodies if body["kind"] == "InferencePool")
     splits = (_permitted_pair(parse_split(body)) for body in bodies if body["kind"] == "PDSplit")
-    ranked = (
-        replace(each, priority=_priority(each.spec.prefill if each.spec else None, priorities)) for each in splits
-    )
     return Running(
-        tuple(_ranked(each, priorities) for each in pools),
-        tuple(ranked),
+        tuple(ranked(each, priorities) for each in pools),
+        tuple(ranked_split(each, priorities) for each in splits),
     )
 
 
@@ -64,13 +61,15 @@ def _permitted_pair(split: SplitRecord) -> SplitRecord:
     return replace(split, spec=replace(split.spec, prefill=prefill, decode=decode))
 
 
-def _ranked(pool: PoolRecord, classes: Classes) -> PoolRecord:
-    _, preempts = _class_of(pool.spec, classes)
-    return replace(pool, priority=_priority(pool.spec, classes), preempts=preempts)
+def ranked(pool: PoolRecord, classes: Classes) -> PoolRecord:
+    """Return the pool with the priority of its class, and whether it may preempt others."""
+    priority, preempts = _class_of(pool.spec, classes)
+    return replace(pool, priority=priority, preempts=preempts)
 
 
-def _priority(spec: PoolSpec | None, classes: Classes) -> int:
-    return _class_of(spec, classes)[0]
+def ranked_split(split: SplitRecord, classes: Classes) -> SplitRecord:
+    """Return the split with the priority of its class."""
+    return replace(split, priority=_class_of(split.spec.prefill if split.spec else None, classes)[0])
 
 
 def _class_of(spec: PoolSpec | None, classes: Classes) -> tuple[int, bool]:
@@ -91,7 +90,7 @@ def _metadata(body: Json) -> Json:
     return found if isinstance(found, dict) else {}
 
 
-def _priorities(world: World) -> Classes:
+def priority_classes(world: World) -> Classes:
     """Return PriorityClasses by name; none where they cannot be read: then age and name alone order the pools."""
     bodies = [body for body in world.beside if body.get("kind") == "PriorityClass"]
     if world.cluster is not None:

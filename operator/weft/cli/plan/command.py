@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from weft.catalog import load
+from weft.cli.cluster.rules import rules_of, unknown_classes
 from weft.cli.ends.failure import CommandFailure
 from weft.cli.files.resources import the_resources
 from weft.cli.files.strict_yaml import as_yaml
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from weft.catalog import Catalog
+    from weft.cli.cluster.rules import Rules
     from weft.cli.cluster.world import World
     from weft.cli.plan.page import LeftOut
     from weft.cli.plan.planning import PlannedResource
@@ -80,8 +82,10 @@ def run_plan(options: PlanOptions, documents: list[dict[str, Any]], world: World
         file_ending(options.plot)
     refuse_unwritable(options.plot, options.export)
     with working("planning"):
-        planned = plan_all(documents, world, catalog, time.time())
+        rules = rules_of(documents, world)
+        planned = plan_all(documents, world, catalog, time.time(), rules)
         told = [_told(one, world, catalog) for one in planned]
+    _say_which_classes_are_unknown(planned, rules)
     if options.export is not None:
         _export(options.export, told, documents, world)
     if options.plot is not None:
@@ -92,6 +96,12 @@ def run_plan(options: PlanOptions, documents: list[dict[str, Any]], world: World
     else:
         show(*([_ASSUMED] if world.imagined else []), *_pages(told, options, world, catalog))
     return all(is_a_yes(one) for one in planned)
+
+
+def _say_which_classes_are_unknown(planned: Sequence[PlannedResource], rules: Rules) -> None:
+    pools = [pool for one in planned for pool, _ in one.pools]
+    for unknown in unknown_classes(pools, (), rules.classes):
+        remark(f"{unknown}, which is not known here and counts as 0: add it with --file")
 
 
 def _told(planned: PlannedResource, world: World, catalog: Catalog) -> PlanReport:

@@ -231,15 +231,14 @@ def _total(plan: Plan, pool: PoolRecord, decision: PoolDecision) -> str:
     gpus = f"{counted(plan.shape.gpus * decision.status.desired_replicas, 'GPU')} in all"
     if pool.spec is None:
         return gpus
-    scaling = pool.spec.scaling
+    scaling, asked = pool.spec.scaling, pool.spec.workload.requests_per_second
+    serve = plan.prediction.capacity * decision.status.desired_replicas
+    short = f"; they serve {digits(serve)} of {request_rate(asked)}" if serve < asked else ""
     if scaling.mode is ScalingMode.External:
-        asked, serve = (
-            pool.spec.workload.requests_per_second,
-            plan.prediction.capacity * decision.status.desired_replicas,
-        )
-        short = f"; they serve {digits(serve)} of {request_rate(asked)}" if serve < asked else ""
-        return f"{gpus}, as spec.scaling.replicas says{short}"
-    return f"{gpus}, with {scaling.headroom:.0%} headroom, from {scaling.min_replicas} to {scaling.max_replicas}"
+        said = "the replicas of its pool say" if pool.split_uid is not None else "spec.scaling.replicas says"
+        return f"{gpus}, as {said}{short}"
+    bounds = f"from {scaling.min_replicas} to {scaling.max_replicas}"
+    return f"{gpus}, with {scaling.headroom:.0%} headroom, {bounds}{short}"
 
 
 def _conditions(decision: PoolDecision) -> Table:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from weft.api import parse_pool, parse_split
 from weft.cli.cluster.config_maps import ConfigMaps
+from weft.cli.cluster.rules import NO_RULES
 from weft.cli.ends.failure import CommandFailure
 from weft.cli.files.resources import resources_of_ours, uid_of
 from weft.domain.reasons import Reason
@@ -19,6 +20,7 @@ from weft.domain.workload import Role
 
 if TYPE_CHECKING:
     from weft.catalog import Catalog
+    from weft.cli.cluster.rules import Rules
     from weft.cli.cluster.world import World
     from weft.domain.decision import PoolDecision, SplitDecision
 
@@ -52,12 +54,14 @@ class PlannedResource:
     managed: bool = False
 
 
-def plan_all(documents: list[dict[str, Any]], world: World, catalog: Catalog, now: float) -> list[PlannedResource]:
-    """Decide for every InferencePool and PDSplit of the documents together: they compete for the same GPUs."""
+def plan_all(
+    documents: list[dict[str, Any]], world: World, catalog: Catalog, now: float, rules: Rules = NO_RULES
+) -> list[PlannedResource]:
+    """Decide for every InferencePool and PDSplit of the documents together: they compete for GPUs and quotas."""
     pools, splits = records_of(documents, world)
     children = [_child(split, role) for split in splits for role in _HALVES]
-    resources = (*pools, *children), tuple(splits)
-    snapshot = Snapshot(now, *resources, world.nodes, world.pods, reports=world.reports)
+    resources = rules.ranking((*pools, *children), splits)
+    snapshot = Snapshot(now, *resources, world.nodes, world.pods, reports=world.reports, quotas=rules.quotas)
     planned = _told(_rested(snapshot, catalog), splits)
     _refuse_wrong_input(planned, world, catalog)
     return planned

@@ -1,8 +1,8 @@
 """`weft simulate`: requests replayed against a simulated cluster.
 
 Ask. `command`: reads, simulates and shows. `wishes`: its options as they were typed. `setting`: what the twin is given
-    for them: `resources`, `requests` and `plans` by resource, `cluster_rules` from the files. `live_trace`: requests
-    drawn from what a Prometheus counted. `oracle`: what full knowledge would pay.
+    for them: `resources`, `requests` and `plans` by resource. `live_trace`: requests drawn from what a Prometheus
+    counted. `oracle`: what full knowledge would pay.
 Show. `report`: what was simulated, and its figures. `series`: figures over time. `page`: as text or data. `html`: as
     one file, with `pictures` made of `charts`. `fleet` and `fleet_html`: the same of several resources.
 """

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
+from weft.cli.cluster.rules import classes_in, quotas_in, refuse_unknown_classes
 from weft.cli.ends.failure import CommandFailure
 from weft.cli.files import what_if
 from weft.cli.files.reading import of_kind
 from weft.cli.plan.planning import plan_all, records_of
-from weft.cli.simulate.cluster_rules import classes_in, quotas_in, refuse_unknown_classes
 from weft.cli.simulate.plans import only_what_may_be_used, refuse_what_is_not_simulated, route_of
 from weft.cli.simulate.requests import requests_of, seed_of
 from weft.cli.simulate.resources import chosen_resources, the_one

@@ -41,6 +41,20 @@ class Account:
 
 
 @dataclass(frozen=True, slots=True)
+class Lack:
+    """What an account does not pay for: one replica of a pool, or of both halves of its split, which take `needed`."""
+
+    account: Account
+    planned: Planned
+    needed: int
+
+    @property
+    def missing(self) -> int:
+        """By how much the limit is too low; more than a replica takes where a quota was lowered below its use."""
+        return max(1, self.needed - self.account.left)
+
+
+@dataclass(frozen=True, slots=True)
 class Accounts:
     """All quotas of all namespaces. Nothing is limited where there are none."""
 
@@ -97,14 +111,14 @@ class Accounts:
         )
         return not first.isdisjoint(second)
 
-    def short(self, together: Sequence[Planned]) -> tuple[Account, Planned] | None:
-        """The first account that does not pay for one replica of each of these, and for whose; None if all do."""
+    def short(self, together: Sequence[Planned]) -> Lack | None:
+        """What the first account lacks that does not pay for one replica of each of these; None if all do."""
         needed: dict[int, int] = defaultdict(int)
         for planned in together:
             for account in self._of(planned.pool.key.namespace, planned.spec):
                 needed[id(account)] += account.needed(planned.plan.shape)
                 if account.needed(planned.plan.shape) > 0 and account.left < needed[id(account)]:
-                    return account, planned
+                    return Lack(account, planned, needed[id(account)])
         return None
 
     def _of(self, namespace: str, spec: PoolSpec) -> Iterator[Account]:
@@ -115,22 +129,18 @@ class Accounts:
                 yield account
 
 
-def has_no_room(account: Account, planned: Planned) -> Explanation:
+def has_no_room(lack: Lack) -> Explanation:
     """Why there is no other replica now. The message has no live number."""
-    return Explanation(
-        Reason.BudgetExhausted, f"{_named(account)} has no room for another replica; {_wish(account, planned)}"
-    )
+    wish = f"raise it by up to {lack.account.needed(lack.planned.plan.shape)}, or free as much"
+    return Explanation(Reason.BudgetExhausted, f"{_named(lack.account)} has no room for another replica; {wish}")
 
 
-def leaves_room(account: Account, planned: Planned, replicas: int, gpus: int) -> Explanation:
-    """Why there are so many replicas of so many GPUs and no more: one of `planned` has no room."""
-    room = f"{_named(account)} leaves room for {counted(replicas, 'replica')} of {counted(gpus, 'GPU')}"
-    return Explanation(Reason.BudgetExhausted, f"{room}, and more are wanted; {_wish(account, planned)}, for one more")
+def leaves_room(lack: Lack, replicas: int, gpus: int) -> Explanation:
+    """Why there are so many replicas of so many GPUs and no more, and what one more would take."""
+    room = f"{_named(lack.account)} leaves room for {counted(replicas, 'replica')} of {counted(gpus, 'GPU')}"
+    wish = f"raise it by {lack.missing}, or free as much, for one more"
+    return Explanation(Reason.BudgetExhausted, f"{room}, and more are wanted; {wish}")
 
 
 def _named(account: Account) -> str:
     return f"ResourceQuota {account.quota.name} ({account.limit}: {account.hard})"
-
-
-def _wish(account: Account, planned: Planned) -> str:
-    return f"raise it by up to {account.needed(planned.plan.shape)}, or free as much"

@@ -20,7 +20,7 @@ from weft.scaling import Ceiling
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from weft.decide.counting.accounts import Account
+    from weft.decide.counting.accounts import Lack
     from weft.decide.plans.planning import Planned
     from weft.decide.replicas.health import AssignedReplica
     from weft.decide.replicas.survivors import Roll, Survivors
@@ -53,8 +53,7 @@ class Claim:
     """How many replicas one pool has (or its leaving pods pay for), wants, and needs for its traffic.
 
     Its count is never below `held`. `taken` are the replicas of `have` that were taken in this pass. `of_one_size` says
-    whether all its replicas have the planned number of GPUs. `short` is the account that refuses another replica, and
-    the half of the unit for which it does.
+    whether all its replicas have the planned number of GPUs. `short` is what an account lacks for another replica.
     """
 
     planned: Planned
@@ -64,7 +63,7 @@ class Claim:
     held: int = 0
     taken: int = 0
     of_one_size: bool = True
-    short: tuple[Account, Planned] | None = None
+    short: Lack | None = None
 
     @property
     def fill(self) -> float:
@@ -94,7 +93,7 @@ class Claim:
         if self.short is None or count >= self.want:
             return None
         shape, as_counted = self.planned.plan.shape, self.of_one_size and count == self.have
-        why = leaves_room(*self.short, count, shape.gpus) if as_counted else has_no_room(*self.short)
+        why = leaves_room(self.short, count, shape.gpus) if as_counted else has_no_room(self.short)
         return Share(count, shape, why, self.want)
 
 

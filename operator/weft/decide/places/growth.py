@@ -137,7 +137,7 @@ def _held_back(other: Growth) -> Explanation:
 def _place_one(growth: Growth, unit: Sequence[Growth], free: FreeMap, now: float) -> None:
     planned = growth.planned
     if (short := growth.accounts.short(_paid_together(growth, unit))) is not None:
-        growth.refusal = has_no_room(*short)
+        growth.refusal = has_no_room(short)
         return
     if growth.asked is not None:
         _hand_over_one(growth, growth.asked, free, now)

@@ -1,10 +1,11 @@
-"""PriorityClasses and ResourceQuotas of the files, as a cluster would apply them."""
+"""PriorityClasses and ResourceQuotas of the files, or of the cluster that is read, as a cluster would apply them."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from weft.cli.cluster.running import classes_of
+from weft.cli.cluster.running import classes_of, priority_classes, ranked, ranked_split
 from weft.cli.ends.failure import CommandFailure
 from weft.cli.files.reading import of_kind
 from weft.domain.errors import Invalid
@@ -26,6 +27,34 @@ _IN_EVERY_CLUSTER: Classes = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """PriorityClasses by name, and the ResourceQuotas that limit pods or accelerators."""
+
+    classes: Classes = field(default_factory=dict)
+    quotas: tuple[QuotaRecord, ...] = ()
+
+    def ranking(
+        self, pools: Iterable[PoolRecord], splits: Iterable[SplitRecord]
+    ) -> tuple[tuple[PoolRecord, ...], tuple[SplitRecord, ...]]:
+        """Return pools and splits with their priority."""
+        return (
+            tuple(ranked(each, self.classes) for each in pools),
+            tuple(ranked_split(each, self.classes) for each in splits),
+        )
+
+
+NO_RULES = Rules()
+
+
+def rules_of(documents: list[Json], world: World) -> Rules:
+    """Return the rules of the files, and of the cluster if one is read; those of the resources' files go first.
+
+    Quotas of a cluster that may not be read limit nothing. Raises `CommandFailure` for what no API server would accept.
+    """
+    return Rules(classes_in(documents, world), quotas_in(documents, world))
+
+
 def classes_in(documents: list[Json], world: World) -> Classes:
     """Return PriorityClasses by name; those in the resources' files override those in the fabric's.
 
@@ -35,18 +64,23 @@ def classes_in(documents: list[Json], world: World) -> Classes:
     for body in given:
         if type(body.get("value")) is not int:
             raise CommandFailure(f"PriorityClass {_name(body)} needs a whole number as value")
-    return {**_IN_EVERY_CLUSTER, **classes_of([*of_kind([*world.beside], "PriorityClass"), *given])}
+    return {**_IN_EVERY_CLUSTER, **priority_classes(world), **classes_of(given)}
 
 
 def refuse_unknown_classes(pools: Iterable[PoolRecord], splits: Iterable[SplitRecord], classes: Classes) -> None:
     """Raise `CommandFailure` for a class that is in no file: priorities would silently be wrong."""
+    for wrong in unknown_classes(pools, splits, classes):
+        raise CommandFailure(f"{wrong}, which is in no file: add it with --file")
+
+
+def unknown_classes(pools: Iterable[PoolRecord], splits: Iterable[SplitRecord], classes: Classes) -> list[str]:
+    """Return the start of a sentence about each resource whose PriorityClass is not known."""
     specs = [(each.key, each.spec) for each in pools if each.spec is not None]
     halves = ((each.key, each.spec) for each in splits if each.spec is not None)
     specs += [(key, half) for key, spec in halves for half in (spec.prefill, spec.decode)]
-    for key, spec in specs:
-        name = spec.pod.priority_class
-        if name is not None and name not in classes:
-            raise CommandFailure(f"{key} names PriorityClass {name}, which is in no file: add it with --file")
+    named = ((key, spec.pod.priority_class) for key, spec in specs)
+    unknown = ((key, name) for key, name in named if name is not None and name not in classes)
+    return list(dict.fromkeys(f"{key} names PriorityClass {name}" for key, name in unknown))
 
 
 def quotas_in(documents: list[Json], world: World) -> tuple[QuotaRecord, ...]:
@@ -55,14 +89,16 @@ def quotas_in(documents: list[Json], world: World) -> tuple[QuotaRecord, ...]:
     Those in the resources' files override those in the fabric's. Raises `CommandFailure` for one that no API server
     would accept.
     """
-    from weft.observe.objects.quotas import read_quota
+    from weft.observe.objects.quotas import RESOURCE_QUOTAS, read_quota
 
     bodies = {}
-    for body in of_kind([*world.beside, *documents], "ResourceQuota"):
+    read = world.cluster.optional(RESOURCE_QUOTAS) if world.cluster is not None else None
+    beside = of_kind([*world.beside], "ResourceQuota") if read is None else read
+    for body in (*beside, *of_kind(documents, "ResourceQuota")):
         meta = _mapping(body.get("metadata"))
         bodies[meta.get("namespace") or world.namespace, _name(body)] = body
-    read = (read_quota(_as_counted(namespace, name, body, world)) for (namespace, name), body in bodies.items())
-    return tuple(quota for quota in read if quota is not None)
+    quotas = (read_quota(_as_counted(namespace, name, body, world)) for (namespace, name), body in bodies.items())
+    return tuple(quota for quota in quotas if quota is not None)
 
 
 def _as_counted(namespace: str, name: str, body: Json, world: World) -> Json:
