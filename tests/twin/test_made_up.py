@@ -66,6 +66,14 @@ def test_a_day_has_its_peak_at_noon() -> None:
     assert trace.rate == pytest.approx(5, rel=0.02)
 
 
+@pytest.mark.parametrize("peak", [2.0, 3.0, 8.0])
+def test_a_day_keeps_its_mean_however_high_its_peak(peak: float) -> None:
+    """A sine cannot reach more than twice its mean: above that, more came than was asked for."""
+    trace = made_up(f"day:rate=5,peak={peak}")
+    assert len(trace) / 86400 == pytest.approx(5, rel=0.02)
+    assert rate(trace, 11.8 * 3600, 12.2 * 3600) == pytest.approx(5 * peak, rel=0.06)
+
+
 def test_bursts_come_back() -> None:
     trace = made_up("burst:rate=5,times=10,every=300,lasting=30,seconds=3000")
     for burst in range(10):
@@ -89,6 +97,7 @@ def test_as_many_come_as_the_area_says(low: float, high: float, over: float) -> 
         ("step:to=5m", "step: to takes a number, not '5m'"),
         ("step:at=noon", "step: at takes seconds, or a time such as 90s or 1h30m, not 'noon'"),
         ("step:to=-1", "step: to cannot be -1"),
+        ("day:peak=30", "day: peak cannot be above 24, which is a day's traffic within an hour"),
         ("poisson:seconds=0", "poisson: seconds cannot be 0"),
         ("poisson:isl=nan", "poisson: isl cannot be nan"),
         ("poisson:isl=1e9", "poisson: isl cannot be 1e9"),

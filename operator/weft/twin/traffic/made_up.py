@@ -27,6 +27,8 @@ _HOUR, _DAY = 3600.0, 86400.0
 _MOST, _MOST_MEAN_TOKENS = 1e12, 1e8  # largest value of any number, and of mean tokens as in a resource
 _MOST_BURSTS = 100_000
 _CORNERS_OF_A_DAY = 288  # one every five minutes
+_PEAK_OF_A_SINE, _HIGHEST_PEAK = 2.0, 24.0
+_HALVINGS = 60  # of an interval, until it is as narrow as numbers can be
 _EVERYWHERE = {"seconds": _HOUR, "isl": 1000.0, "osl": 200.0}  # duration in seconds, mean tokens in and out
 
 
@@ -46,11 +48,25 @@ def _ramp(values: Values) -> Corners:
 
 
 def _day(values: Values) -> Corners:
-    """Return a daily wave with its lowest point at midnight: `peak` is the highest rate over the mean."""
-    swing = values["peak"] - 1.0
+    """Return a daily wave with its lowest point at midnight: `peak` is the highest rate over the mean.
+
+    A sine reaches twice its mean at most. A higher peak is a sine to a power, so narrow that the mean stays.
+    """
+    peak = values["peak"]
     moments = np.linspace(0.0, values["seconds"], 1 + math.ceil(values["seconds"] / _DAY * _CORNERS_OF_A_DAY))
-    rates = values["rate"] * (1.0 - swing * np.cos(2.0 * math.pi * moments / _DAY))
-    return tuple(zip(moments.tolist(), np.maximum(0.0, rates).tolist(), strict=True))
+    wave = np.cos(2.0 * math.pi * moments / _DAY)
+    shape = 1.0 - (peak - 1.0) * wave if peak <= _PEAK_OF_A_SINE else peak * ((1.0 - wave) / 2.0) ** _power_of(peak)
+    return tuple(zip(moments.tolist(), (values["rate"] * shape).tolist(), strict=True))
+
+
+def _power_of(peak: float) -> float:
+    """Return the power of (1 - cos x)/2 whose mean is 1/peak; the mean is gamma(k + 1/2) / (sqrt(pi) gamma(k + 1))."""
+    low, high = 1.0, peak * peak
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2.0
+        mean = math.exp(math.lgamma(middle + 0.5) - math.lgamma(middle + 1.0)) / math.sqrt(math.pi)
+        low, high = (middle, high) if mean * peak > 1.0 else (low, middle)
+    return low
 
 
 def _burst(values: Values) -> Corners:
@@ -107,15 +123,22 @@ def _values(name: str, wishes: str, values: dict[str, float]) -> Values:
             raise TraceError(f"{name}: {key} is given twice: remove one")
         said.add(key)
         values[key] = _number(name, key, text)
+    _refuse_what_cannot_be(name, values)
+    return values
+
+
+def _refuse_what_cannot_be(name: str, values: Values) -> None:
+    """Raise `TraceError` for numbers that are allowed one by one and make no such shape."""
     if values["seconds"] > LONGEST_SECONDS:
         raise TraceError(f"{name}: {values['seconds']:g} seconds are more than a year")
     if values.get("lasting", 0.0) > values.get("every", math.inf):
         raise TraceError(f"{name}: bursts that last {values['lasting']:g} s cannot come every {values['every']:g} s")
     _refuse_a_late_begin(name, values)
+    if values.get("peak", 0.0) > _HIGHEST_PEAK:
+        raise TraceError(f"{name}: peak cannot be above {_HIGHEST_PEAK:g}, which is a day's traffic within an hour")
     bursts = values["seconds"] / values.get("every", math.inf)
     if bursts > _MOST_BURSTS:
         raise TraceError(f"{name}: {bursts:.3g} bursts are more than the {_MOST_BURSTS:,} that can be made up")
-    return values
 
 
 def _refuse_a_late_begin(name: str, values: Values) -> None:
