@@ -163,12 +163,14 @@ def test_what_must_be_an_object_is_told_with_its_fields(spec: Json, fields: str 
         ({"engine": {"name": "v" * 99}}, f"or 'TensorRTLLM', not '{59 * 'v'}"),
         (
             {"workload": {"inputTokens": {"mean": 9, "p95": 8}}},
-            "be below mean (given: {'mean': 9, 'p95': 8})",
+            "be below mean (given: {mean: 9, p95: 8})",
         ),
+        ({"workload": {"requestsPerSecond": 0.3}}, "or 500m (with a decimal point in quotes, as '0.3'), not 0.3"),
+        ({"scaling": {"minReplicas": True}}, "must be a whole number, not true"),
         ({"scaling": {"maxReplicas": 10**5000}}, "must be less than or equal to 1000"),
         ({"slo": {"ttft": [list(range(99))]}}, "must be an object (its fields are p50, p90, p95, p99)"),
     ],
-    ids=["number", "type", "long text", "object", "huge number", "long list"],
+    ids=["number", "type", "long text", "object", "float", "true", "huge number", "long list"],
 )
 def test_a_refusal_ends_with_the_value_if_that_takes_few_words(spec: Json, ending: str) -> None:
     problem = parse_pool(resource("InferencePool", "a", {"model": {"id": "m"}, **spec})).problem

@@ -59,6 +59,8 @@ def _above_zero(value: object) -> str:
 
 
 def _positive(value: object, refused: str) -> int | str:
+    if isinstance(value, float) and 0 < value < math.inf:  # Kubernetes takes none, and YAML reads 0.5 as one
+        raise refusal(f"{refused} (with a decimal point in quotes, as '{value:g}')")
     if not _is_int_or_string(value):
         raise refusal(refused)
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
@@ -101,7 +102,7 @@ def _given(error: ErrorDetails) -> str:
     if error["type"] in _WITHOUT_A_VALUE:
         return ""
     try:
-        shown = repr(value)
+        shown = _as_yaml(value)
     except ValueError:  # an integer with more digits than Python writes
         return ""
     if len(shown) > _LONGEST_VALUE and not isinstance(value, str):
@@ -109,6 +110,17 @@ def _given(error: ErrorDetails) -> str:
     if isinstance(value, dict) or ": " in error["msg"]:  # a rule, which "not" would seem to go on with
         return f" (given: {shown[:_LONGEST_VALUE]})"
     return f", not {shown[:_LONGEST_VALUE]}"
+
+
+def _as_yaml(value: object) -> str:
+    """Return a value as it may stand in a resource, on one line, with texts in quotes."""
+    if isinstance(value, bool) or value is None:
+        return json.dumps(value)
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key}: {_as_yaml(inner)}' for key, inner in value.items())}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_as_yaml, value))}]"
+    return repr(value)
 
 
 def _part(part: int | str) -> str:
