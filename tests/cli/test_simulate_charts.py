@@ -39,3 +39,17 @@ def test_a_name_that_is_too_long_for_the_page_keeps_its_end_and_is_whole_where_t
     drawn = marks_svg([("summaries-of-contracts", ""), ("chat", "")], [], SCENE, "Reasons")
     assert ">…-of-contracts<title>summaries-of-contracts</title></text>" in drawn
     assert ">chat</text>" in drawn
+
+
+def test_a_point_between_gaps_is_a_dot_that_can_be_seen() -> None:
+    times, values = np.linspace(0.0, 100.0, 6), np.array([1.0, np.nan, 2.0, 3.0, np.nan])
+    drawn = chart_svg(Chart((ChartLine(times, values, "p0"),)), SCENE, "TTFT")
+    assert 1 == drawn.count('class="line dot p0"')
+    assert 1 == drawn.count('class="line p0"')
+
+
+def test_names_of_faults_that_would_overlap_are_one_name() -> None:
+    line = ChartLine(np.array([0.0, 100.0]), np.array([5.0, 5.0]), "p1", steps=True)
+    faults = ((90.0, "d"), (0.0, "b"), (0.0, "a"), (3.0, "c"))
+    drawn = chart_svg(Chart((line,), first=True), TimeAxis(100.0, faults=faults), "Requests")
+    assert ["a and 2 more fail", "d fails"] == re.findall(r'class="fault-name"[^>]*>([^<]+)<', drawn)

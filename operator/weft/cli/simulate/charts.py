@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 WIDTH, LEFT, RIGHT, TOP, BELOW = 1120.0, 58.0, 104.0, 9.0, 22.0  # pixels, on a page that is wide enough
 LINE = 13.0  # pixels from one name to the next
 _MOST_TIMES = 10
+_FAULT_NAME = 170.0  # pixels that the name of a fault may take
 _MOST_LETTERS = 14  # of a name, on the right of a chart: a longer one would be cut off by the edge of the page
 _NEARLY = 0.02  # fraction of a step by which an axis may end before its last tick
 _DECADE = 8.0  # ratio of highest to least value from which an axis is logarithmic
@@ -185,8 +186,16 @@ def _times(scene: TimeAxis, bottom: float) -> Iterator[str]:
 
 
 def _faults(scene: TimeAxis) -> Iterator[str]:
-    for at, node in scene.faults:
-        yield _text(scene.x(at) - 1, TOP - 3, f"{node} fails", "fault-name")
+    """Yield the names of what fails; of faults whose names would overlap the first, and how many more."""
+    together: list[tuple[float, list[str]]] = []
+    for at, node in sorted(scene.faults):
+        if together and scene.x(at) - together[-1][0] < _FAULT_NAME:
+            together[-1][1].append(node)
+        else:
+            together.append((scene.x(at), [node]))
+    for x, nodes in together:
+        words = f"{nodes[0]} fails" if len(nodes) == 1 else f"{nodes[0]} and {len(nodes) - 1} more fail"
+        yield _text(x - 1, TOP - 3, words, "fault-name")
 
 
 def _tick(tick: float, axis: _Axis, chart: Chart) -> str:
@@ -240,7 +249,8 @@ def _drawn(line: ChartLine, axis: _Axis, scene: TimeAxis) -> Iterator[str]:
             floor = TOP + axis.height
             yield f'<path class="{line.look}" d="M{run[0][0]:.1f} {floor:g}L{path}L{run[-1][0]:.1f} {floor:g}Z"/>'
         else:
-            yield f'<path class="line {line.look}" d="M{path}h.1"/>'  # a single point is a dot
+            dot = " dot" if len(run) == 1 else ""  # between gaps, where a line would be too short to be seen
+            yield f'<path class="line{dot} {line.look}" d="M{path}h.1"/>'
 
 
 def _points(line: ChartLine, axis: _Axis, scene: TimeAxis) -> Iterator[tuple[float, float] | None]:
