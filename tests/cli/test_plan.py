@@ -36,6 +36,16 @@ def test_without_a_fabric_it_says_so_and_names_no_imagined_node(tmp_path: Path) 
     ending = weft("plan", "-f", written(tmp_path / "pool.yaml", pool()))
     assert ending.out.startswith("no --fabric and no --context")
     assert "replica 0" not in ending.out
+    said = " ".join(ending.out.split())
+    assert "considered: A100, " in said
+    assert "MI355X" in said
+    assert "name yours in spec.placement.accelerators or with --accelerator, or give nodes as --fabric 4xH100" in said
+
+
+def test_without_a_fabric_a_pool_that_names_its_accelerators_is_not_told_how(tmp_path: Path) -> None:
+    ending = weft("plan", "-f", written(tmp_path / "pool.yaml", pool(placement={"accelerators": ["H100"]})))
+    assert ending.out.startswith("no --fabric and no --context")
+    assert "considered:" not in ending.out
 
 
 def test_a_split_over_nvlink_is_planned_without_a_cluster_in_one_rack(tmp_path: Path) -> None:

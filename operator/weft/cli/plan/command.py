@@ -27,7 +27,7 @@ from weft.placement import left_out
 from weft.shaping.ranking import ENOUGH, SIMPLER_WITHIN, part
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from rich.console import RenderableType
@@ -42,6 +42,11 @@ if TYPE_CHECKING:
 CHART_COLUMNS, CHART_LINES = 110, 28
 _ROUNDING = 1e-9
 _ASSUMED = "no --fabric and no --context: planned for an empty cluster with every accelerator that may be used"
+
+_HOW_TO_CHOOSE = (
+    "the lowest cost that meets the targets wins (H100 = 1): name yours in spec.placement.accelerators or with "
+    "--accelerator, or give nodes as --fabric 4xH100"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +99,16 @@ def run_plan(options: PlanOptions, documents: list[dict[str, Any]], world: World
         shown = [as_data(one.planned, one.beside(options.money, with_nodes=not world.imagined)) for one in told]
         print_data(shown, options.form)
     else:
-        show(*([_ASSUMED] if world.imagined else []), *_pages(told, options, world, catalog))
+        show(*(_assumed(planned, catalog) if world.imagined else ()), *_pages(told, options, world, catalog))
     return all(is_a_yes(one) for one in planned)
+
+
+def _assumed(planned: Sequence[PlannedResource], catalog: Catalog) -> Iterator[str]:
+    """Yield what was planned for, and how to choose where some pool may use any accelerator."""
+    yield _ASSUMED
+    if any(pool.spec is not None and not pool.spec.placement.accelerators for one in planned for pool, _ in one.pools):
+        names = ", ".join(each.name for each in catalog.accelerators if each.vendor != "cpu")
+        yield f"considered: {names}; {_HOW_TO_CHOOSE}"
 
 
 def _say_which_classes_are_unknown(planned: Sequence[PlannedResource], rules: Rules) -> None:
