@@ -155,3 +155,28 @@ def test_prefixes_that_a_mooncake_trace_shares_are_computed_once(tmp_path: Path)
         assert found["completed"] == 120
         waits.append(found["ttft_seconds"]["p50"])
     assert waits[0] < 0.5 * waits[1]
+
+
+def test_a_failure_and_a_blind_time_may_be_numbers_of_seconds() -> None:
+    """As every other time."""
+    bare, long = (
+        simulated("--fail", f"board-0@{at}", "--blind", blind, "-o", "json")
+        for at, blind in (("5", "0-10"), ("5s", "0s-10s"))
+    )
+    assert 0 == bare.code, bare.err
+    assert _but_for_the_clock(bare.out) == _but_for_the_clock(long.out)
+
+
+def test_a_node_fails_once() -> None:
+    ending = simulated("--fail", "board-0@2s", "--fail", "board-0@5s")
+    assert (2, "weft: --fail: board-0 is to fail twice, and does not come back: remove one") == (
+        ending.code,
+        ending.sentence,
+    )
+    assert "must be NODE@TIME" in simulated("--fail", "@5s").sentence
+
+
+def test_policies_may_be_typed_in_capitals() -> None:
+    assert ["weft", "hpa"] == [
+        each["policy"] for each in json.loads(simulated("--policy", "Weft,HPA", "-o", "json").out)
+    ]

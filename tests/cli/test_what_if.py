@@ -57,6 +57,7 @@ def test_the_resource_itself_stays_as_it_was() -> None:
         ("spec.slo={", "the value is no YAML"),
         ("spec.slo={a: 1, a: 2}", "the value is no YAML"),
         ("spec.slo=!!python/name:os.system", "the value is no YAML"),
+        ("spec.scaling={minReplicas:3}", "write a space after the colon of 'minReplicas:3'"),
         ("spec.slo=" + "[" * 5000, "at most 4096"),
     ],
 )

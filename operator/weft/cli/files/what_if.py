@@ -65,9 +65,17 @@ def _value(wish: str, text: str) -> Any:  # noqa: ANN401 - whatever YAML says
     if len(text) > _LONGEST:  # the parser in C would overflow its stack on what is nested without end
         raise CommandFailure(f"--what-if {wish!r:.80}: a value has at most {_LONGEST} letters")
     try:
-        return yaml.load(text, Loader=Loader)  # noqa: S506 - one of ours, which makes plain values only
+        value = yaml.load(text, Loader=Loader)  # noqa: S506 - one of ours, which makes plain values only
     except (yaml.YAMLError, RepeatedKeyError, ValueError, RecursionError):
         raise CommandFailure(f"--what-if {wish!r:.80}: the value is no YAML") from None
+    glued = next((key for key, inner in value.items() if inner is None and ":" in key), None) if _named(value) else None
+    if glued is not None:  # YAML reads one key without a value, which counts for nothing
+        raise CommandFailure(f"--what-if {wish!r:.80}: write a space after the colon of {glued!r:.40}")
+    return value
+
+
+def _named(value: object) -> bool:
+    return isinstance(value, dict) and all(isinstance(key, str) for key in value)
 
 
 def _put(body: Any, keys: Sequence[str], value: object, wish: str) -> None:  # noqa: ANN401 - a list or an object

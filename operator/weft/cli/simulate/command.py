@@ -130,7 +130,7 @@ def _start_seconds(case: SimulationCase) -> list[float]:
 
 def _known(typed: Sequence[str]) -> tuple[str, ...]:
     """Return each policy once, in the order in which they were typed: repeated, or parted by commas."""
-    names = [name.strip() for each in typed for name in each.split(",")]
+    names = [name.strip().lower() for each in typed for name in each.split(",")]
     for name in names:
         if name not in POLICIES:
             near = get_close_matches(name, POLICIES, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from weft.cli.simulate.wishes import SimulationWishes
 
 Json = dict[str, Any]
+_SECONDS = re.compile(r"\d+(\.\d+)?")
 _NAMED = 3  # most nodes that a message lists
 
 
@@ -135,7 +137,7 @@ def _setting(
         scrapes=ScrapeOptions(gaps=tuple(_gap(text) for text in wishes.blind)),
         start_up=StartPhases() if wishes.start_up is None else StartPhases().lasting(wishes.start_up),
         starts=dict(_expected(drafts)) if wishes.start_up is None else {},
-        faults=tuple(sorted((_fault(text, near, end) for text in wishes.fail), key=lambda each: each.at)),
+        faults=_faults(wishes.fail, near, end),
         warm_up=wishes.warm_up,
         seed=wishes.seed,
         until_answered=True,
@@ -179,14 +181,25 @@ def _gap(text: str) -> tuple[float, float]:
 
 
 def _moment(text: str) -> float:
-    """Read seconds since the trace began, which may be 0."""
-    return 0.0 if text in {"0", "0s"} else parse_duration_seconds(text)
+    """Read seconds since the trace began, as a number or a duration; both may be 0."""
+    if text == "0s" or _SECONDS.fullmatch(text):
+        return float(text.removesuffix("s"))
+    return parse_duration_seconds(text)
+
+
+def _faults(asked: Sequence[str], world: World, end: float) -> tuple[Fault, ...]:
+    """Read all faults, the first one first; raises `CommandFailure` for a node that fails twice, as none comes back."""
+    faults = sorted((_fault(text, world, end) for text in asked), key=lambda each: each.at)
+    for place, fault in enumerate(faults):
+        if any(fault.node == earlier.node for earlier in faults[:place]):
+            raise CommandFailure(f"--fail: {fault.node} is to fail twice, and does not come back: remove one")
+    return tuple(faults)
 
 
 def _fault(text: str, world: World, end: float) -> Fault:
     """Read `NODE@TIME`; raises `CommandFailure` for an unknown node, and for a time after the last request."""
-    name, at, moment = text.rpartition("@")
-    if not at:
+    name, _, moment = text.rpartition("@")
+    if not name:
         raise CommandFailure(f"--fail {text!r:.80} must be NODE@TIME, such as gpu-7@1h30m")
     try:
         seconds = _moment(moment)
