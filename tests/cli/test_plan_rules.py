@@ -32,8 +32,9 @@ def quota(gpus: int) -> Json:
 
 def two_replicas(name: str, priority_class: str | None = None) -> Json:
     """A pool that takes two replicas of four GPUs."""
-    named = {"pod": {"priorityClassName": priority_class}} if priority_class else {}
-    return pool(name, shape={"tensorParallel": 4}, scaling={"minReplicas": 2, "maxReplicas": 2}, **named)
+    body = pool(name, shape={"tensorParallel": 4}, scaling={"minReplicas": 2, "maxReplicas": 2})
+    body["spec"] |= {"pod": {"priorityClassName": priority_class}} if priority_class else {}
+    return body
 
 
 def planned(folder: Path, *bodies: Json, boards: int = 1, beside: tuple[Json, ...] = ()) -> Ending:
