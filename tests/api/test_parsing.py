@@ -126,6 +126,16 @@ def test_a_field_beside_the_spec_counts_for_something_or_is_refused(kind: str, f
         ("InferencePool", {"prefill": {}}, "spec.prefill: unknown field (kind PDSplit has it);"),
         ("PDSplit", {"role": "Decode"}, "spec.role: unknown field (kind InferencePool has it);"),
         ("InferencePool", {"pod": {"name": "a"}}, "spec.pod.name: unknown field; the known ones are"),
+        (
+            "PDSplit",
+            {"prefill": {"tensorParallel": 2}},
+            "spec.prefill.tensorParallel: unknown field, perhaps spec.prefill.shape.tensorParallel;",
+        ),
+        (
+            "PDSplit",
+            {"decode": {"engine": {"name": "SGLang"}}},
+            "spec.decode.engine.name: unknown field, as both sides have the same: write spec.engine.name",
+        ),
         ("PDSplit", {"nodeSelector": {}}, "spec.nodeSelector: unknown field, perhaps spec.placement.nodeSelector;"),
         ("InferencePool", {"pod": {"bogus": "a"}}, "spec.pod.bogus: unknown field; the known ones are"),
     ],

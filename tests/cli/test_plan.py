@@ -373,4 +373,4 @@ def test_stages_apart_are_advised_where_there_is_a_second_domain(tmp_path: Path,
     ending = weft("plan", "-f", written(tmp_path / "pool.yaml", pool(model=LARGE)), "--fabric", fabric)
     assert (1, "") == (ending.code, ending.err)
     assert "ModelDoesNotFit" in ending.out
-    assert ("placement.domain Preferred" in " ".join(ending.out.split())) == advised
+    assert ("spec.placement.domain Preferred" in " ".join(ending.out.split())) == advised

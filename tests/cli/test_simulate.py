@@ -366,7 +366,7 @@ def test_resources_that_cannot_be_simulated_are_refused(tmp_path: Path) -> None:
     body = split()
     body["spec"] |= {"kvTransfer": {"transport": "NVLink"}, "placement": {"accelerators": ["GB200"]}}
     racked = written(tmp_path / "racked.yaml", body)
-    assert_refused(weft("simulate", "-f", racked, "--trace", SHORT), "kvTransfer.transport NVLink is not simulated")
+    assert_refused(weft("simulate", "-f", racked, "--trace", SHORT), "spec.kvTransfer.transport NVLink is not simul")
 
 
 def test_a_fabric_without_room_for_a_replica_is_refused() -> None:

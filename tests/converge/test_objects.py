@@ -318,7 +318,7 @@ def test_a_changed_spec_under_a_paused_rollout_says_that_it_waits_for_the_user()
     found = {each.kind: each.explanation for each in world.look(paused).progress.conditions}
     assert found["Ready"].reason is Reason.Serving
     assert found["Reconciling"] == Explanation(
-        Reason.Paused, "1 of 1 replicas are of an earlier revision, and rollout.paused keeps them: unset it"
+        Reason.Paused, "1 of 1 replicas are of an earlier revision, and spec.rollout.paused keeps them: unset it"
     )
 
 

@@ -297,7 +297,7 @@ def test_a_budget_below_one_replica_is_named_where_people_look(scaling: ScalingS
     assert world.condition("chat", "Placed") == (
         "False",
         "BudgetExhausted",
-        "maxGPUs 4 allows 0 replicas of 8 GPUs: raise it to at least 8",
+        "spec.scaling.maxGPUs 4 allows 0 replicas of 8 GPUs: raise it to at least 8",
     )
 
 

@@ -184,8 +184,8 @@ def test_after_a_day_a_successor_counts_like_any_other() -> None:
     ("boards", "rollout", "why"),
     [
         (2, {}, "nothing has room for its successor"),
-        (4, {"paused": True}, "rollout.paused is set"),
-        (4, {"max_surge": 0, "max_unavailable": 1}, "rollout.maxSurge allows no replacement first"),
+        (4, {"paused": True}, "spec.rollout.paused is set"),
+        (4, {"max_surge": 0, "max_unavailable": 1}, "spec.rollout.maxSurge allows no replacement first"),
     ],
 )
 def test_one_that_cannot_be_replaced_is_told_with_why(boards: int, rollout: dict[str, object], why: str) -> None:

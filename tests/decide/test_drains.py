@@ -95,7 +95,7 @@ def test_a_replica_that_only_its_own_nodes_and_the_spares_can_hold_says_what_let
     cordon(world, "a.1-t3")
     world.turn(2)
     told = world.condition("wide", "Placed")[2]
-    assert told.endswith("with rollout.maxUnavailable above 0 replica 0 would leave first, and its successor has room")
+    assert told.endswith("spec.rollout.maxUnavailable above 0 replica 0 would leave first, and its successor has room")
     assert "lower it" not in told, "two spares are no room for sixteen nodes"
     world.edit("wide", replace(spec, rollout=RolloutSpec(max_unavailable=1)))
     world.turn(IN_USE)

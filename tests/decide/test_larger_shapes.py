@@ -349,7 +349,7 @@ def test_what_is_lost_is_told_with_the_budget_that_pays_for_no_other() -> None:
     world = stays(SURGE)
     world.end("chat-0-0")
     world.turn(6)
-    told = "1 of 2 replicas placed; maxGPUs 2 allows 0 replicas of 4 GPUs: raise it to at least 4"
+    told = "1 of 2 replicas placed; spec.scaling.maxGPUs 2 allows 0 replicas of 4 GPUs: raise it to at least 4"
     assert ("False", "BudgetExhausted", told) == world.condition("chat", "Placed")
 
 

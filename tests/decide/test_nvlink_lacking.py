@@ -26,7 +26,7 @@ def test_parts_of_nodes_are_refused_by_name() -> None:
     world.decide()
     status, _, message = planned(world)
     assert "False" == status
-    assert "kvTransfer.transport NVLink gives a node to one pod" in message
+    assert "spec.kvTransfer.transport NVLink gives a node to one pod" in message
     assert "allowed: 4 GPUs in each pod" in message
 
 
@@ -50,7 +50,7 @@ def test_a_scheduler_that_picks_nodes_is_refused_by_name() -> None:
     world = world_of(rack("a.1", 4), *(of_kueue(half(role)) for role in (Role.Prefill, Role.Decode)))
     world.decide()
     assert ("False", "FeatureUnsupported") == planned(world)[:2]
-    assert "kvTransfer.transport NVLink with scheduler.name Kueue" in planned(world)[2]
+    assert "spec.kvTransfer.transport NVLink with scheduler.name Kueue" in planned(world)[2]
 
 
 def test_a_pool_that_is_half_of_no_split_is_refused_by_name() -> None:
@@ -59,7 +59,7 @@ def test_a_pool_that_is_half_of_no_split_is_refused_by_name() -> None:
     world.decide()
     status, reason, message = world.condition("alone", "Planned")
     assert ("False", "FeatureUnsupported") == (status, reason)
-    assert "kvTransfer.transport NVLink for a pool of role Prefill alone" in message
+    assert "spec.kvTransfer.transport NVLink for a pool of role Prefill alone" in message
 
 
 def test_nobody_moves_for_it() -> None:

@@ -46,7 +46,7 @@ def test_a_half_does_not_grow_by_replicas_that_serve_nobody(grows: str, stays: s
     status, reason, message = here.world.condition(grows, "Placed")
     assert (status, reason) == ("False", "Paused")
     assert message.startswith("2 of 3 replicas placed; a new replica is of the changed spec and would serve nobody")
-    assert message.endswith(f"as rollout.paused keeps the {other} half as it is: unset it")
+    assert message.endswith(f"as spec.rollout.paused keeps the {other} half as it is: unset it")
     assert here.world.condition(stays, "Placed")[0] == "True"
     assert here.world.decision(grows).request is None  # more GPUs would not help
 
@@ -101,4 +101,4 @@ def test_behind_a_gateway_nobody_comes_while_the_earlier_ones_are_shown() -> Non
     assert count(here, 3, 3) == (2, 2)
     status, reason, message = here.world.condition(DECODE, "Placed")
     assert (status, reason) == ("False", "Paused")
-    assert "the Gateway sends requests to the earlier ones, which rollout.paused keeps: unset it" in message
+    assert "the Gateway sends requests to the earlier ones, which spec.rollout.paused keeps: unset it" in message

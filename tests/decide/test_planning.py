@@ -39,7 +39,7 @@ SPEC = pool_spec()
     [
         (
             replace(SPEC, role=Role.Prefill, router=RouterSpec(RouterKind.Gateway)),
-            "router.type Gateway for a pool of role Prefill",
+            "spec.router.type Gateway for a pool of role Prefill",
         ),
         (replace(SPEC, router=RouterSpec(RouterKind.Managed, api_key_secret=("s", "k"))), "router.apiKeySecretRef"),
         (
@@ -49,12 +49,15 @@ SPEC = pool_spec()
             ),
             "placement.spareNodesPerDomain with scheduler.name Kueue",
         ),
-        (replace(SPEC, engine=replace(SPEC.engine, distributed="Ray")), "engine.distributed Ray"),
-        (replace(SPEC, kv=replace(SPEC.kv, locality="Required")), "kvTransfer.locality Required"),
-        (replace(SPEC, balancing=Balancing.MultiPort), "shape.dataParallelBalancing MultiPort with router.type None"),
+        (replace(SPEC, engine=replace(SPEC.engine, distributed="Ray")), "spec.engine.distributed Ray"),
+        (replace(SPEC, kv=replace(SPEC.kv, locality="Required")), "spec.kvTransfer.locality Required"),
+        (
+            replace(SPEC, balancing=Balancing.MultiPort),
+            "spec.shape.dataParallelBalancing MultiPort with spec.router.type None",
+        ),
         (
             replace(SPEC, balancing=Balancing.MultiPort, router=RouterSpec(RouterKind.Managed)),
-            "shape.dataParallelBalancing MultiPort with router.type Managed",
+            "spec.shape.dataParallelBalancing MultiPort with spec.router.type Managed",
         ),
         (
             replace(SPEC, balancing=Balancing.Hybrid, engine=EngineSpec(name=EngineName.SGLang)),
@@ -66,9 +69,9 @@ SPEC = pool_spec()
         ),
         (
             replace(SPEC, role=Role.Decode, placement=replace(SPEC.placement, domain=DomainRule.Preferred)),
-            "placement.domain Preferred with role Decode",
+            "spec.placement.domain Preferred with role Decode",
         ),
-        (replace(SPEC, pod=replace(SPEC.pod, relaxations=("HostNetwork",))), "pod.relaxations HostNetwork"),
+        (replace(SPEC, pod=replace(SPEC.pod, relaxations=("HostNetwork",))), "spec.pod.relaxations HostNetwork"),
     ],
 )
 def test_a_field_that_cannot_be_served_is_refused_by_name(spec: PoolSpec, words: str) -> None:

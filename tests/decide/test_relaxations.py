@@ -37,7 +37,7 @@ def decided(spec: PoolSpec) -> World:
         (asking("RunAsRoot"), "RelaxationNotAllowed", "start `weft run` with --allow-relaxation RunAsRoot"),
         (permitting(asking(*BOTH), ["RunAsRoot"]), "RelaxationNotAllowed", "--allow-relaxation IPCLock"),
         (permitting(asking("IPCLock"), BOTH), "SpecInvalid", "lost on a user other than root"),
-        (permitting(asking(*BOTH, device=""), BOTH), "SpecInvalid", "name the device in engine.resources.rdma"),
+        (permitting(asking(*BOTH, device=""), BOTH), "SpecInvalid", "name the device in spec.engine.resources.rdma"),
         (permitting(asking("HostNetwork"), ["HostNetwork"]), "FeatureUnsupported", "HostNetwork is not supported yet"),
     ],
     ids=["nothing allowed", "one of two allowed", "without root", "without a device", "host network"],

@@ -85,7 +85,7 @@ def test_a_full_fabric_without_leave_to_be_unavailable_says_so_and_changes_nothi
     status, reason, message = world.condition("chat", "Placed")
     assert (status, reason) == ("False", "NoSlot")
     assert "the rollout finds no room" in message
-    assert "set rollout.maxUnavailable above 0" in message
+    assert "set spec.rollout.maxUnavailable above 0" in message
     world.nodes.append(board("b-9"))
     roll(world)
     assert outdated(world) == 0

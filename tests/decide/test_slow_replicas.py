@@ -89,9 +89,9 @@ def test_without_room_it_stays_and_is_named() -> None:
 @pytest.mark.parametrize(
     ("rollout", "why"),
     [
-        ({"max_surge": 0, "max_unavailable": 2}, "rollout.maxSurge allows no replacement first"),
-        ({"paused": True}, "rollout.paused is set"),
-        ({"strategy": RolloutStrategy.Recreate}, "rollout.strategy Recreate starts no replacement first"),
+        ({"max_surge": 0, "max_unavailable": 2}, "spec.rollout.maxSurge allows no replacement first"),
+        ({"paused": True}, "spec.rollout.paused is set"),
+        ({"strategy": RolloutStrategy.Recreate}, "spec.rollout.strategy Recreate starts no replacement first"),
     ],
 )
 def test_a_spec_that_lets_nothing_come_first_keeps_it(rollout: dict[str, object], why: str) -> None:

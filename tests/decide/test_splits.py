@@ -153,7 +153,7 @@ def test_halves_that_could_not_shake_hands_are_refused_by_name(children: bool) -
     world = split_world(prefill, unequal, children=children)
     world.turn(2)
     assert split_conditions(world)["Planned"] == ("False", "PairIncompatible")
-    assert "kvCache.precision is BF16 in prefill and FP8 in decode" in split_message(world)
+    assert "spec.kvCache.precision is BF16 in prefill and FP8 in decode" in split_message(world)
     assert not children or (world.nodes_of("pd-prefill"), world.nodes_of("pd-decode")) == ([], [])
 
 
@@ -254,7 +254,7 @@ def test_mooncake_needs_a_front_of_the_users() -> None:
     world = split_world(sides[0], sides[1])
     world.turn()
     assert split_conditions(world)["Planned"] == ("False", "FeatureUnsupported")
-    assert "use NIXL, or router.type None" in split_message(world)
+    assert "use NIXL, or spec.router.type None" in split_message(world)
     world.splits["pd"] = split(sides[0], sides[1], RouterKind.Nothing)
     world.turn()
     assert split_conditions(world)["Planned"][0] == "True"

@@ -127,7 +127,7 @@ def test_where_nothing_comes_first_it_is_told_and_stays() -> None:
     world = serving(max_surge=0, max_unavailable=1)
     run(world, {0: 1.0}, {0: 0.5, 1: 0.5}, PATIENCE + 10)
     assert ids(world) == [0, 1]
-    assert told(world).endswith("and stays: rollout.maxSurge allows no replacement first")
+    assert told(world).endswith("and stays: spec.rollout.maxSurge allows no replacement first")
 
 
 def test_a_second_pass_at_the_same_time_says_the_same() -> None:

@@ -55,7 +55,7 @@ def test_without_room_it_waits_and_says_so_then_does_what_the_spec_allows_and_sa
     assert here.is_through()
     assert [Reason.RolloutBelowDemand] * 3 == here.told[1:]
     assert (
-        "leaves before its successor serves, as rollout.maxUnavailable allows. Traffic needs it, but"
+        "leaves before its successor serves, as spec.rollout.maxUnavailable allows. Traffic needs it, but"
         in here.messages[-1]
     )
 
@@ -64,7 +64,7 @@ def test_it_has_waited_once_and_for_all_of_the_rollout() -> None:
     here = loaded(external(4), 4, IN_PLACE, demand=4.0)
     here.change()
     here.turn(PATIENCE + 1)
-    assert "rollout.maxSurge allows no successor first" in here.messages[-1]
+    assert "spec.rollout.maxSurge allows no successor first" in here.messages[-1]
     here.roll(PATIENCE // 2)
     assert here.is_through()
     assert here.world.memory["uid-chat"].waits is None

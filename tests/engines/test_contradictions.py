@@ -26,7 +26,7 @@ def command(wanted: PoolSpec, engine: EngineName) -> str:
 @pytest.mark.parametrize("name", ["CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"])
 def test_which_devices_of_its_pod_an_engine_sees_is_the_plans(engine: EngineName, name: str) -> None:
     """AMD's variables as well as NVIDIA's: with fewer devices than planned it ends, or serves in another shape."""
-    with pytest.raises(Invalid, match=f"engine.env may not set {name}: Weft sets it") as refused:
+    with pytest.raises(Invalid, match=f"spec.engine.env may not set {name}: Weft sets it") as refused:
         command(spec(engine=EngineSpec(env=((name, "0"),))), engine)
     assert refused.value.reason is Reason.ArgumentConflict
 
@@ -34,7 +34,7 @@ def test_which_devices_of_its_pod_an_engine_sees_is_the_plans(engine: EngineName
 @pytest.mark.parametrize("name", ["VLLM_DP_SIZE", "VLLM_DP_RANK", "VLLM_DP_MASTER_IP"])
 def test_ranks_come_out_of_the_shape_and_no_variable(name: str) -> None:
     """Without --data-parallel-size vLLM takes the number of ranks from its environment."""
-    with pytest.raises(Invalid, match=f"engine.env may not set {name}"):
+    with pytest.raises(Invalid, match=f"spec.engine.env may not set {name}"):
         command(spec(engine=EngineSpec(env=((name, "2"),))), EngineName.VLLM)
 
 

@@ -25,15 +25,15 @@ DECODE = spec(Role.Decode)
 @pytest.mark.parametrize(
     ("ours", "field"),
     [
-        (spec(Role.Prefill, kv=KVSpec(Precision.FP8)), "kvCache.precision is FP8 in prefill and BF16 in decode"),
+        (spec(Role.Prefill, kv=KVSpec(Precision.FP8)), "spec.kvCache.precision is FP8 in prefill and BF16 in decode"),
         (prefill(speculative_json='{"method":"MTP","tokens":1}'), "engine.speculative"),
-        (prefill(("--attention-backend", "FLASHINFER")), "engine.args --attention-backend is FLASHINFER in prefill"),
-        (prefill(("--attention_backend=FLASHINFER",)), "engine.args --attention-backend"),
+        (prefill(("--attention-backend", "FLASHINFER")), "spec.engine.args --attention-backend is FLASHINFER in"),
+        (prefill(("--attention_backend=FLASHINFER",)), "spec.engine.args --attention-backend"),
         (prefill(("--disable-hybrid-kv-cache-manager",)), "--disable-hybrid-kv-cache-manager is true in prefill"),
         (prefill(("--no-disable-hybrid-kv-cache-manager",)), "--disable-hybrid-kv-cache-manager is false in prefill"),
-        (prefill(env=(("VLLM_ATTENTION_BACKEND", "FLASHINFER"),)), "engine.env VLLM_ATTENTION_BACKEND"),
-        (prefill(env=(("UCX_TCP_TX_SEG_SIZE", "512k"),)), "engine.env UCX_TCP_TX_SEG_SIZE is 512k in prefill"),
-        (prefill(env=(("UCX_TCP_RX_SEG_SIZE", "512k"),)), "engine.env UCX_TCP_RX_SEG_SIZE is 512k in prefill"),
+        (prefill(env=(("VLLM_ATTENTION_BACKEND", "FLASHINFER"),)), "spec.engine.env VLLM_ATTENTION_BACKEND"),
+        (prefill(env=(("UCX_TCP_TX_SEG_SIZE", "512k"),)), "spec.engine.env UCX_TCP_TX_SEG_SIZE is 512k in prefill"),
+        (prefill(env=(("UCX_TCP_RX_SEG_SIZE", "512k"),)), "spec.engine.env UCX_TCP_RX_SEG_SIZE is 512k in prefill"),
     ],
     ids=["kv-precision", "speculative", "backend", "backend-joined", "switch", "switch-off", "variable", "tx", "rx"],
 )
@@ -84,7 +84,7 @@ def test_mooncake_joins_unequal_groups_from_its_own_release_on() -> None:
 def test_both_halves_speak_the_same() -> None:
     conflict = settings_conflict(spec(Role.Prefill, kv=KVSpec(connector="Mooncake")), DECODE)
     assert conflict is not None
-    assert conflict.message.startswith("kvTransfer.connector is Mooncake in prefill and NIXL in decode")
+    assert conflict.message.startswith("spec.kvTransfer.connector is Mooncake in prefill and NIXL in decode")
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_sglang_compares_the_pages_of_the_cache() -> None:
     ours = spec(Role.Prefill, engine=EngineSpec(EngineName.SGLang, args=("--page-size", "64")))
     conflict = settings_conflict(ours, DECODE)
     assert conflict is not None
-    assert "engine.args --page-size is 64 in prefill and unset in decode" in conflict.message
+    assert "spec.engine.args --page-size is 64 in prefill and unset in decode" in conflict.message
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,11 @@ def test_shared_memory_holds_what_vllm_keeps_there(wanted: PoolSpec, chosen: Pla
 @pytest.mark.parametrize(
     ("wanted", "chosen", "words"),
     [
-        (keeping("64Gi", resources=(("memory", "67Gi"),)), shape(2), "each pod needs 68 GiB, and engine.resources.mem"),
+        (
+            keeping("64Gi", resources=(("memory", "67Gi"),)),
+            shape(2),
+            "each pod needs 68 GiB, and spec.engine.resources",
+        ),
         (keeping("64Gi", resources=(("memory", "39Gi"),)), TWO_PODS, "each pod needs 40 GiB"),
         (keeping("64Gi", "LMCache", resources=(("memory", "32Gi"),)), shape(2), "memory is 32Gi: ask for more"),
         (keeping("64Gi", resources=(("memory", "77Gi"),)), SGLANG, "each pod needs 78 GiB"),

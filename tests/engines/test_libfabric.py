@@ -68,7 +68,11 @@ def test_a_pool_that_moves_no_kv_is_not_concerned() -> None:
     [
         (EngineName.VLLM, half(kv=KVSpec(connector="Mooncake", transport="EFA")), "connector Mooncake"),
         (EngineName.SGLang, half(kv=KVSpec(connector="Mooncake", transport="EFA")), "connector Mooncake"),
-        (EngineName.VLLM, half(engine=EngineSpec(image=IMAGE)), "vpc.amazonaws.com/efa and a count in engine.resource"),
+        (
+            EngineName.VLLM,
+            half(engine=EngineSpec(image=IMAGE)),
+            "vpc.amazonaws.com/efa and a count in spec.engine.resource",
+        ),
         (
             EngineName.VLLM,
             half(engine=EngineSpec(image=IMAGE, resources=(("rdma/hca", "4"),))),

@@ -90,7 +90,7 @@ def test_all_processes_of_a_rank_have_one_seed_which_the_user_may_choose() -> No
 @pytest.mark.parametrize("name", ["LMCACHE_LOCAL_DISK", "LMCACHE_MAX_LOCAL_DISK_SIZE"])
 def test_words_of_the_user_beside_the_bound_are_refused(name: str) -> None:
     given = ((name, "9"),)
-    with pytest.raises(Invalid, match=rf"engine\.env {name} contradicts kvCache\.offload\.diskGiB") as refused:
+    with pytest.raises(Invalid, match=rf"engine\.env {name} contradicts spec\.kvCache\.offload\.diskGiB") as refused:
         launched(keeping(env=given))
     assert refused.value.reason is Reason.SpecInvalid
     assert variables(launched(keeping("", env=given)))[name] == "9"
@@ -100,7 +100,7 @@ def test_words_of_the_user_beside_the_bound_are_refused(name: str) -> None:
 def test_kv_of_one_adapter_is_not_given_to_another(version: str) -> None:
     """LMCache finds KV by tokens alone; vLLM's own offload knows adapters."""
     adapted = ModelSpec("m", adapters=(("a", "x/a"),))
-    with pytest.raises(Invalid, match=r"LMCache beside model\.adapters is not supported") as refused:
+    with pytest.raises(Invalid, match=r"LMCache beside spec\.model\.adapters is not supported") as refused:
         launched(replace(keeping(""), model=adapted), version=version)
     assert refused.value.reason is Reason.FeatureUnsupported
     assert launched(spec(model=adapted, kv=KVSpec(offload_json='{"size":"64Gi"}')), version=version).command

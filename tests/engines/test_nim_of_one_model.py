@@ -119,7 +119,7 @@ def test_its_token_and_the_claim_for_downloads_are_the_resources() -> None:
 @pytest.mark.parametrize(
     ("profile", "reason", "words"),
     [
-        (None, Reason.EngineUnsupported, f"without {PROFILE} in engine.env"),
+        (None, Reason.EngineUnsupported, f"without {PROFILE} in spec.engine.env"),
         (64 * "a", Reason.EngineUnsupported, "allowed: a description that list-model-profiles of the image prints"),
         ("default", Reason.EngineUnsupported, "does not say engine, precision (bf16, fp8, mxfp4, nvfp4), TP and PP"),
         ("tensorrt_llm-h100-fp8-tp2-pp1-latency", Reason.EngineUnsupported, "does not say engine, precision"),
@@ -129,20 +129,20 @@ def test_its_token_and_the_claim_for_downloads_are_the_resources() -> None:
         ("vllm-fp8-tp2-pp1-feat_lora", Reason.EngineUnsupported, "is for adapters"),
         ("vllm-fp8-tp2-pp1-lora", Reason.EngineUnsupported, "is for adapters"),
         ("vllm-fp8-tp2-pp1-dp4", Reason.EngineUnsupported, "says dp4, which Weft cannot plan"),
-        ("sglang-fp8-tp2-pp1", Reason.EngineUnsupported, "is of SGLang; allowed: engine.name SGLang"),
+        ("sglang-fp8-tp2-pp1", Reason.EngineUnsupported, "is of SGLang; allowed: spec.engine.name SGLang"),
         (
             "vllm-nvidia-b200-fp8-tp2-pp1",
             Reason.EngineUnsupported,
-            "is for nvidia-b200; allowed: placement.accelerators [B200]",
+            "is for nvidia-b200; allowed: spec.placement.accelerators [B200]",
         ),
         (
             "vllm-h300-fp8-tp2-pp1",
             Reason.EngineUnsupported,
             "is for h300, which Weft does not know; allowed: a profile without",
         ),
-        ("vllm-bf16-tp2-pp1", Reason.PrecisionUnsupported, "has weights in BF16; allowed: model.precision BF16"),
-        ("vllm-fp8-tp4-pp1", Reason.EngineUnsupported, "allowed: shape.tensorParallel 4 and pipelineParallel 1"),
-        ("vllm-fp8-tp2-pp2", Reason.EngineUnsupported, "is TP 2 x PP 2; allowed: shape.tensorParallel 2"),
+        ("vllm-bf16-tp2-pp1", Reason.PrecisionUnsupported, "has weights in BF16; allowed: spec.model.precision BF16"),
+        ("vllm-fp8-tp4-pp1", Reason.EngineUnsupported, "allowed: spec.shape.tensorParallel 4 and pipelineParallel 1"),
+        ("vllm-fp8-tp2-pp2", Reason.EngineUnsupported, "is TP 2 x PP 2; allowed: spec.shape.tensorParallel 2"),
     ],
 )
 def test_a_profile_that_is_not_the_plans_is_refused_with_the_field_to_use(
@@ -168,7 +168,7 @@ def test_ranks_beside_those_of_a_profile_are_refused() -> None:
     [
         (
             ModelSource(SourceKind.PVC, "weights"),
-            "model.source.pvc is not supported in a NIM: remove it, as the profile",
+            "spec.model.source.pvc is not supported in a NIM: remove it, as the profile",
         ),
         (ModelSource(SourceKind.Image, "registry/a"), "model.source.image"),
         (ModelSource(SourceKind.URI, "s3://b/m"), "model.source.uri"),
@@ -196,7 +196,7 @@ def test_variables_that_choose_otherwise_are_refused(name: str, words: str) -> N
     engine = replace(wanted.engine, env=(*wanted.engine.env, (name, "x")))
     with pytest.raises(Invalid, match=words) as refused:
         launched(replace(wanted, engine=engine))
-    assert refused.value.message.startswith(f"engine.env may not set {name}")
+    assert refused.value.message.startswith(f"spec.engine.env may not set {name}")
 
 
 @pytest.mark.parametrize("release", [BRANCH, replace(NIM_VLLM, image=f"{NIM_VLLM.image}-pb7.0")], ids=["one", "any"])

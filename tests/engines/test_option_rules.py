@@ -105,7 +105,7 @@ def test_what_the_release_lacks_is_refused_with_what_it_has(
         (("--num-redundant-experts", "8"), "0.11.0", experts(), "needs --enable-eplb beside it"),
         (OVERLAPS, "0.32.0", shape(8, "H200", Precision.FP8, expert_parallel=8), "needs data-parallel ranks"),
         (("--enable-dbo",), "0.32.0", experts(), "needs --all2all-backend beside it: use deepep_low_latency or"),
-        (("--enable-dbo",), "0.11.0", experts(), "or VLLM_ALL2ALL_BACKEND in engine.env"),
+        (("--enable-dbo",), "0.11.0", experts(), "or VLLM_ALL2ALL_BACKEND in spec.engine.env"),
         (("--enable-dbo", "--all2all-backend", "nixl_ep"), "0.23.0", experts(), "needs --all2all-backend"),
         (("--enable-eplb",), "0.5.23", group(SGLANG), "needs expert parallelism .*, or --moe-a2a-backend"),
         (("--enable-two-batch-overlap",), "0.5.8", experts(SGLANG), "needs --moe-a2a-backend beside it"),

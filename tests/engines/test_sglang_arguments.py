@@ -165,7 +165,7 @@ def test_the_key_comes_out_of_a_variable() -> None:
     [
         (spec(model=ModelSpec("m", ("a", "b"))), planned(), Reason.FeatureUnsupported, "servedNames with 2 names"),
         (spec(model=ModelSpec("m", ("a:b",))), planned(), Reason.FeatureUnsupported, "servedNames a:b"),
-        (spec(kv=KVSpec(Precision.NVFP4)), planned(), Reason.FeatureUnsupported, "kvCache.precision NVFP4"),
+        (spec(kv=KVSpec(Precision.NVFP4)), planned(), Reason.FeatureUnsupported, "spec.kvCache.precision NVFP4"),
         (
             spec(Role.Prefill, kv=KVSpec(connector="LMCache")),
             planned(),
@@ -282,7 +282,7 @@ def test_a_refusal_names_the_field_and_the_shape() -> None:
     conflict = ENGINE.argument_conflict(("--dp-size", "4"), sized(8))
     assert conflict is not None
     assert conflict.message == (
-        "engine.args may not contain --dp-size: use spec.shape.dataParallel; this replica is H200 BF16 TP8"
+        "spec.engine.args may not contain --dp-size: use spec.shape.dataParallel; this replica is H200 BF16 TP8"
     )
 
 

@@ -276,7 +276,7 @@ def test_a_refusal_names_the_field_and_the_shape() -> None:
     conflict = VLLM.argument_conflict(("-tp", "4"), shape(8))
     assert conflict is not None
     assert conflict.message == (
-        "engine.args may not contain -tp: use spec.shape.tensorParallel; this replica is H200 BF16 TP8"
+        "spec.engine.args may not contain -tp: use spec.shape.tensorParallel; this replica is H200 BF16 TP8"
     )
 
 
@@ -376,4 +376,4 @@ def test_lmcache_is_refused_with_what_pairs_halves_instead(role: Role) -> None:
     with pytest.raises(Invalid, match="needs a proxy of its own, which vllm-router") as refused:
         command(spec(role, kv=KVSpec(connector="LMCache")))
     assert refused.value.reason is Reason.FeatureUnsupported
-    assert "use NIXL, and kvCache.offload beside it" in refused.value.message
+    assert "use NIXL, and spec.kvCache.offload beside it" in refused.value.message

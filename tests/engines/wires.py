@@ -27,7 +27,7 @@ def refusal(wanted: PoolSpec, engine: EngineName = EngineName.VLLM) -> str:
         launched(wanted, engine)
     assert refused.value.reason is Reason.SpecInvalid
     named, _, why = refused.value.message.partition(": ")
-    assert named == f"kvTransfer.transport {wanted.kv.transport}"
+    assert named == f"spec.kvTransfer.transport {wanted.kv.transport}"
     return why
 
 
@@ -35,7 +35,8 @@ def assert_it_meets_no_half_over_another_wire(prefill: PoolSpec) -> None:
     """Neither engine's handshake compares wires: the pair's revision keeps the generations apart."""
     conflict = settings_conflict(prefill, replace(prefill, role=Role.Decode, kv=KVSpec()))
     assert conflict is not None
-    assert conflict.message.startswith(f"kvTransfer.transport is {prefill.kv.transport} in prefill and unset in decode")
+    told = f"spec.kvTransfer.transport is {prefill.kv.transport} in prefill and unset in decode"
+    assert conflict.message.startswith(told)
     before = split().spec
     assert before is not None
     kv = KVSpec(transport=prefill.kv.transport)

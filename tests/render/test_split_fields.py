@@ -36,17 +36,17 @@ NO_ROUTER = {"router": {"type": "None", "apiKeySecretRef": {"name": "keys", "key
 # Where a split or a side of it differs from a pool; every other row of a pool holds for a half.
 OTHERS: dict[str, Row] = {
     "kvCache.offload.backend": Refused("LMCache", NATIVE_OFFLOAD, ROWS["kvCache.offload.backend"].beside),
-    "kvCache.offload.diskGiB": Refused(500, "kvCache.offload in a decode half", ROWS["kvCache.offload.diskGiB"].beside),
+    "kvCache.offload.diskGiB": Refused(500, "spec.kvCache.offload in a decode half", ROWS["kvCache.offload.diskGiB"].beside),
     "prefill.kvCache.offload.diskGiB": Rendered(
         500, beside={"engine": {"name": "SGLang"}, "prefill": {"kvCache": {"offload": {"size": "64Gi"}}}}
     ),
-    "kvTransfer.connector": Refused("Mooncake", "kvTransfer.connector Mooncake with router.type Managed"),
+    "kvTransfer.connector": Refused("Mooncake", "spec.kvTransfer.connector Mooncake with spec.router.type Managed"),
     "shape.pipelineParallel": Refused(2, NO_STAGES),
     "shape.prefillContextParallel": Refused(
         2, "only the prefill half of a split shares prompts", ROWS["shape.prefillContextParallel"].beside
     ),
     "placement.domain": Refused("Preferred", "placement.domain Preferred with role Prefill"),
-    "decode.placement.domain": Refused("Preferred", "placement.domain Preferred with role Decode"),
+    "decode.placement.domain": Refused("Preferred", "spec.decode.placement.domain Preferred with role Decode"),
     "prefill.shape.prefillContextParallel": ROWS["shape.prefillContextParallel"],
     **{
         f"{side}.engine.speculative.{name}": Refused(

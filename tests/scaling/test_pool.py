@@ -262,7 +262,9 @@ def test_a_budget_below_one_replica_wins_over_the_minimum() -> None:
     assert (pool.current, reason(pool)) == (0, Reason.BudgetExhausted)
     assert pool.answer is not None
     assert pool.answer.shortfall == pool.answer.explanation
-    assert pool.answer.explanation.message == "maxGPUs 7 allows 0 replicas of 8 GPUs: raise it to at least 8"
+    assert (
+        pool.answer.explanation.message == "spec.scaling.maxGPUs 7 allows 0 replicas of 8 GPUs: raise it to at least 8"
+    )
 
 
 def test_a_budget_below_the_minimum_says_how_far_to_raise_it() -> None:
@@ -271,7 +273,8 @@ def test_a_budget_below_the_minimum_says_how_far_to_raise_it() -> None:
     assert pool.current == 2
     assert answer.shortfall is not None
     assert answer.shortfall.message == (
-        "maxGPUs 17 allows 2 replicas of 8 GPUs, fewer than minReplicas 3: raise it to 24 or lower minReplicas"
+        "spec.scaling.maxGPUs 17 allows 2 replicas of 8 GPUs, fewer than minReplicas 3: "
+        "raise it to 24 or lower minReplicas"
     )
     assert pool.configured(max_gpus=24).step(None).shortfall is None
 

@@ -61,7 +61,7 @@ def test_deepseek_does_not_fit_a_board_of_h100_and_says_what_is_lacking() -> Non
     with pytest.raises(Invalid, match=r"H100 FP8 TP8.* comes closest and lacks [0-9.]+ GiB on each GPU") as caught:
         Wish(DEEPSEEK, (H100,)).plan()
     assert caught.value.reason is Reason.ModelDoesNotFit
-    assert "placement.domain Preferred" in caught.value.message
+    assert "spec.placement.domain Preferred" in caught.value.message
 
 
 def test_of_a_board_that_is_too_small_the_shape_is_told_that_comes_closest() -> None:
@@ -82,7 +82,7 @@ def test_a_part_of_a_gpu_is_as_slow_as_its_share_of_the_memory() -> None:
 def test_parts_of_gpus_that_are_too_small_are_told_as_the_smallest_there_are() -> None:
     """Others may be larger, and the pool can select them."""
     part = replace(H100, memory_bytes=H100.memory_bytes // 8, shared=True)
-    with pytest.raises(Invalid, match=r"of which the smallest has 10.0 GiB; placement.nodeSelector may select"):
+    with pytest.raises(Invalid, match=r"of which the smallest has 10.0 GiB; spec.placement.nodeSelector may select"):
         Wish(LLAMA_8B, (part,)).plan()
     with pytest.raises(Invalid) as caught:
         Wish(DEEPSEEK, (H100,)).plan()

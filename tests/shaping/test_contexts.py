@@ -170,7 +170,7 @@ PREFILL = Wish(DEEPSEEK, (GB200,), role=Role.Prefill, pins=ShapePins(tensor_para
         (replace(PREFILL, adapters=(("a", "x/a"),)), "beside LoRA adapters"),
         (replace(PREFILL, engine=engine(None, "EAGLE3")), "while EAGLE3 drafts"),
         (replace(PREFILL, supplies=(MI300X,)), "not for those of amd"),
-        (replace(PREFILL, kv=KVSpec(offload_json='{"size": "64Gi"}')), "without kvCache.offload"),
+        (replace(PREFILL, kv=KVSpec(offload_json='{"size": "64Gi"}')), "without spec.kvCache.offload"),
         (replace(PREFILL, kv=KVSpec(connector="Mooncake")), "only NIXL transfers the KV of shared prompts"),
     ],
     ids=[

@@ -193,7 +193,9 @@ def test_offload_of_kv_takes_a_release_that_knows_it() -> None:
         choose(replace(request, spec=replace(request.spec, kv=KVSpec(offload_json='{"size":"8Gi"}'))), CATALOG)
 
     asked("0.11.2")
-    with pytest.raises(Invalid, match=r"VLLM 0\.11\.1 does not know kvCache\.offload; allowed: 0\.11\.2 or") as caught:
+    with pytest.raises(
+        Invalid, match=r"VLLM 0\.11\.1 does not know spec\.kvCache\.offload; allowed: 0\.11\.2 or"
+    ) as caught:
         asked("0.11.1")
     assert caught.value.reason is Reason.EngineUnsupported
 
@@ -202,10 +204,10 @@ def test_offload_of_kv_takes_a_release_that_knows_it() -> None:
     ("engine", "version", "backend", "words"),
     [
         (EngineName.VLLM, "0.32.0", "Native", "VLLM 0.32.0 keeps no KV on disks within a size"),
-        (EngineName.VLLM, "0.33.0", "Native", "backend LMCache with 0.33.0 or later, or engine.name SGLang"),
+        (EngineName.VLLM, "0.33.0", "Native", "backend LMCache with 0.33.0 or later, or spec.engine.name SGLang"),
         (EngineName.VLLM, "0.32.0", "LMCache", "allowed: 0.33.0 or later"),
         (EngineName.VLLM, "0.33.0", "LMCache", None),
-        (EngineName.TensorRTLLM, "1.2.1", "Native", "allowed: none of it, or engine.name SGLang"),
+        (EngineName.TensorRTLLM, "1.2.1", "Native", "allowed: none of it, or spec.engine.name SGLang"),
         (EngineName.SGLang, "0.5.13", "Native", "allowed: 0.5.14 or later"),
         (EngineName.SGLang, "0.5.14", "Native", None),
     ],
@@ -241,7 +243,7 @@ def test_early_sglang_ends_with_less_kv_on_the_host_than_on_its_gpus(
     if not refused:
         assert choose(asked, CATALOG).shape.accelerator == "H100"
         return
-    with pytest.raises(Invalid, match=r"0\.5\.14 ends where kvCache\.offload keeps no more KV than the GPUs: 32"):
+    with pytest.raises(Invalid, match=r"0\.5\.14 ends where spec\.kvCache\.offload keeps no more KV than the GPUs: 32"):
         choose(replace(asked, spec=replace(keeping, shape=ShapePins(tensor_parallel=1))), CATALOG)
 
 
@@ -261,7 +263,7 @@ def test_kv_goes_over_efa_from_the_release_on_that_can(engine: EngineName, versi
     if allowed is None:
         assert choose(replace(request, spec=half), CATALOG).shape.accelerator == "H100"
         return
-    with pytest.raises(Invalid, match=f"{version} does not know kvTransfer.transport EFA; allowed: {allowed}"):
+    with pytest.raises(Invalid, match=f"{version} does not know spec.kvTransfer.transport EFA; allowed: {allowed}"):
         choose(replace(request, spec=half), CATALOG)
 
 
@@ -282,7 +284,7 @@ def test_kv_goes_over_nvlink_from_the_release_on_that_can(
         shape = choose(replace(request, spec=half), CATALOG).shape
         assert ("GB200", 4) == (shape.accelerator, shape.gpus_per_pod)
         return
-    with pytest.raises(Invalid, match=f"{version} does not know kvTransfer.transport NVLink; allowed: {allowed}"):
+    with pytest.raises(Invalid, match=f"{version} does not know spec.kvTransfer.transport NVLink; allowed: {allowed}"):
         choose(replace(request, spec=half, supplies=(GB200,)), CATALOG)
 
 

@@ -39,16 +39,16 @@ def test_the_accelerator_is_that_of_the_profile() -> None:
 def test_the_precision_of_the_profile_has_to_be_that_of_the_model() -> None:
     wish = Wish(LLAMA_8B, (H200,), engine=by("vllm-fp8-tp1-pp1-18.0"))
     assert replace(wish, precision=Precision.FP8).plan().shape.precision is Precision.FP8
-    with pytest.raises(Invalid, match=r"has weights in FP8; allowed: model\.precision FP8$"):
+    with pytest.raises(Invalid, match=r"has weights in FP8; allowed: spec\.model\.precision FP8$"):
         wish.plan()
 
 
 @pytest.mark.parametrize(
     ("engine", "words"),
     [
-        (by(None), "a NIM of one model without NIM_MODEL_PROFILE in engine.env is not supported"),
+        (by(None), "a NIM of one model without NIM_MODEL_PROFILE in spec.engine.env is not supported"),
         (by(64 * "a"), "does not say engine, precision (bf16, fp8, mxfp4, nvfp4), TP and PP"),
-        (by("sglang-bf16-tp1-pp1"), "allowed: engine.name SGLang"),
+        (by("sglang-bf16-tp1-pp1"), "allowed: spec.engine.name SGLang"),
         (by("vllm-bf16-tp1-pp1-feat_lora"), "is for adapters"),
         (by("vllm-nvidia-h300-bf16-tp1-pp1"), "is for nvidia-h300, which Weft does not know"),
     ],
@@ -66,7 +66,7 @@ def test_sizes_that_no_shape_has_are_said_once() -> None:
     wish = Wish(LLAMA_8B, (H200, MI300X), engine=by("vllm-bf16-tp1-pp2"))
     with pytest.raises(Invalid) as refused:
         wish.plan()
-    assert refused.value.message.count("; allowed: shape.tensorParallel 1 and pipelineParallel 2") == 1
+    assert refused.value.message.count("; allowed: spec.shape.tensorParallel 1 and pipelineParallel 2") == 1
     assert replace(wish, pins=ShapePins(pipeline_parallel=2)).plan().shape.pipeline_parallel == 2
 
 

@@ -83,7 +83,7 @@ def test_a_model_that_no_node_holds_gets_several_pods(wish: Wish) -> None:
 
 @pytest.mark.parametrize("supply", [MI300X, CPU], ids=lambda each: each.accelerator)
 def test_accelerators_without_an_image_are_refused(supply: Supply) -> None:
-    told = f"TensorRTLLM does not run on {supply.accelerator}; allowed: engine.name VLLM.*, or another accelerator"
+    told = f"TensorRTLLM does not run on {supply.accelerator}; allowed: spec.engine.name VLLM.*, or another accelerator"
     with pytest.raises(Invalid, match=f"^{told}$") as refused:
         named(LLAMA_8B, supply).plan()
     assert refused.value.reason is Reason.EngineUnsupported

@@ -34,7 +34,8 @@ def known_fields(model: type[ApiModel], loc: Place, path: str = "spec", other: R
         return "unknown field"
     known = aliases(found)
     close = get_close_matches(str(unknown)[:LONGEST_PATH_PART], known, n=1)
-    meant = f", perhaps {close[0]}" if close else _elsewhere(model, str(unknown), path)
+    below = _elsewhere(found, str(unknown), ".".join((path, *map(str, above)))) if above and not close else ""
+    meant = f", perhaps {close[0]}" if close else below or _elsewhere(model, str(unknown), path)
     if not above and other is not None and str(unknown) in aliases(other.spec):
         meant = f" (kind {other.name} has it)"
     return f"unknown field{meant}; the known ones are {', '.join(known[:_MOST_FIELDS_NAMED])}"

@@ -185,7 +185,7 @@ def _split_spec(spec: Json) -> SplitSpec:
 def _merged_side(common: Json, split: Json, role: Role) -> InferencePoolSpec:
     name = role.value.lower()
     override = _object(split, name)
-    unknown = unknown_override(override, SideOverrides, f"spec.{name}")
+    unknown = unknown_override(override, SideOverrides, f"spec.{name}", PDSplitSpec)
     if unknown is not None:
         raise _Misunderstood(unknown)
     try:

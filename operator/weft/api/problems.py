@@ -68,13 +68,18 @@ def misplaced(body: Json, model: type[ApiModel]) -> Explanation | None:
     return spec_problem(f"{name}: unknown field{meant}; the known ones are {', '.join(_OF_EVERY_RESOURCE)}")
 
 
-def unknown_override(side: Json, model: type[ApiModel], path: str) -> Explanation | None:
-    """The first field that the sections of a side do not have, although a whole pool may."""
+def unknown_override(side: Json, model: type[ApiModel], path: str, split: type[ApiModel]) -> Explanation | None:
+    """The first field that the sections of a side do not have, although a whole pool may, or the `split` for both."""
     for section, override in side.items():
         found = member(model, section)
         known = aliases(found) if found is not None else []
         names = override if isinstance(override, dict) and known else ()
         unknown = next((name for name in names if name not in known), None)
+        both = member(split, section)
+        if unknown is not None and both is not None and unknown in aliases(both):
+            place = f"{_part(section)}.{_part(unknown)}"
+            told = f"unknown field, as both sides have the same: write spec.{place}; the known ones are"
+            return spec_problem(f"{path}.{place}: {told} {', '.join(known)}")
         if unknown is not None:
             return spec_problem(
                 f"{path}.{_part(section)}.{_part(unknown)}: {known_fields(model, (section, unknown), path)}"

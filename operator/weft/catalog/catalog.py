@@ -273,7 +273,7 @@ def _check_version(facts: EngineFacts, version: str) -> None:
     if match is None:
         raise Invalid(
             Reason.EngineUnsupported,
-            f"engine.version {version!r:.60} is not a version like {facts.version}; known are {known}",
+            f"spec.engine.version {version!r:.60} is not a version like {facts.version}; known are {known}",
         )
     if not facts.oldest <= (int(match[1]), int(match[2])) <= facts.newest:
         raise Invalid(Reason.EngineUnsupported, f"{facts.name.value} {version} is not known; known are {known}")

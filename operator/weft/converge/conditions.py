@@ -138,7 +138,7 @@ def _what_moves(pool: PoolRecord, census: Census) -> Explanation | None:
     claims = (
         (census.undecided and not census.paused, Reason.RollingOut, "the new spec is not decided yet"),
         (census.outdated > 0 and not census.paused, Reason.RollingOut, f"{_outdated(census)}{waiting}"),
-        (census.outdated > 0, Reason.Paused, f"{_outdated(census)}, and rollout.paused keeps them: unset it"),
+        (census.outdated > 0, Reason.Paused, f"{_outdated(census)}, and spec.rollout.paused keeps them: unset it"),
         (queues is not None, Reason.WaitingForQuota, queues.message if queues is not None else ""),
         (census.ready < census.desired, Reason.Scaling, f"{_counted(census)}{waiting}"),
         (census.leaving > 0, Reason.Draining, _leaving(census)),

@@ -44,7 +44,7 @@ def _never_meet(sides: Sequence[SideState]) -> Explanation | None:
     if not are_strangers(sides):
         return None
     paused = any(side.census is not None and side.census.paused for side in sides)
-    hint = ", and rollout.paused keeps the earlier ones: unset it" if paused else ""
+    hint = ", and spec.rollout.paused keeps the earlier ones: unset it" if paused else ""
     told = "no replica that is ready has one of its own generation in the other half"
     return Explanation(Reason.HalfPair, f"{told}: nothing is routed to half a pair{hint}")
 
@@ -85,7 +85,7 @@ def _moving(sides: Sequence[SideState], counts: str) -> Explanation | None:
     growing = len(censuses) < len(SIDES) or any(census.ready < max(1, census.desired) for census in censuses)
     claims = (
         (rolling, Reason.RollingOut, "replicas of an earlier revision are being replaced"),
-        (halted, Reason.Paused, "replicas are of an earlier revision, and rollout.paused keeps them: unset it"),
+        (halted, Reason.Paused, "replicas are of an earlier revision, and spec.rollout.paused keeps them: unset it"),
         (growing, Reason.Scaling, f"{counts} replicas are ready"),
         (any(census.leaving for census in censuses), Reason.Draining, "replicas are leaving"),
     )

@@ -47,24 +47,24 @@ def relaxations_refused(spec: PoolSpec) -> Explanation | None:
     asked, locks = spec.pod.relaxations, LOCKS_MEMORY in spec.pod.relaxations
     unknown = next((each for each in asked if each not in CAN_BE_ALLOWED), None)
     if unknown is not None:
-        return Explanation(Reason.FeatureUnsupported, f"pod.relaxations {unknown} is not supported yet: remove it")
+        return Explanation(Reason.FeatureUnsupported, f"spec.pod.relaxations {unknown} is not supported yet: remove it")
     if locks and RUNS_AS_ROOT not in asked:
         return Explanation(
             Reason.SpecInvalid,
-            f"pod.relaxations {LOCKS_MEMORY} is lost on a user other than root, since Kubernetes sets no ambient "
+            f"spec.pod.relaxations {LOCKS_MEMORY} is lost on a user other than root, since Kubernetes sets no ambient "
             f"capabilities: add {RUNS_AS_ROOT}, or remove it and use nodes that do not limit locked memory",
         )
     if locks and not spec.engine.devices:
         return Explanation(
             Reason.SpecInvalid,
-            f"pod.relaxations {LOCKS_MEMORY} is for memory that a network device reads: name the device in "
-            "engine.resources.rdma, or remove it",
+            f"spec.pod.relaxations {LOCKS_MEMORY} is for memory that a network device reads: name the device in "
+            "spec.engine.resources.rdma, or remove it",
         )
     denied = next((each for each in asked if each not in spec.pod.permitted), None)
     if denied is None:
         return None
     return Explanation(
         Reason.RelaxationNotAllowed,
-        f"pod.relaxations {denied} is not allowed in this cluster: remove it, or have the administrator start "
+        f"spec.pod.relaxations {denied} is not allowed in this cluster: remove it, or have the administrator start "
         f"`weft run` with {FLAG} {denied}",
     )

@@ -48,7 +48,8 @@ def _told_apart(namespace: str, found: list[tuple[str, str]]) -> Explanation:
     homes = listed({home for _, home in found})
     return Explanation(
         Reason.DomainChanged,
-        f"the replica of pod {namespace}/{min(found)[0]} runs in the NVLink domains {homes}: placement.domain allows "
+        f"the replica of pod {namespace}/{min(found)[0]} runs in the NVLink domains "
+        f"{homes}: spec.placement.domain allows "
         "that, or labels of its nodes changed while it ran; it keeps running",
     )
 

@@ -74,7 +74,7 @@ def _what_allows_no_more(spec: ScalingSpec, gpus: int, most: int) -> Explanation
 
 
 def _allowed(max_gpus: int, gpus: int) -> str:
-    return f"maxGPUs {max_gpus} allows {counted(max_gpus // gpus, 'replica')} of {counted(gpus, 'GPU')}"
+    return f"spec.scaling.maxGPUs {max_gpus} allows {counted(max_gpus // gpus, 'replica')} of {counted(gpus, 'GPU')}"
 
 
 def _shortfall(spec: ScalingSpec, gpus: int) -> Explanation | None:

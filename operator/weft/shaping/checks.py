@@ -116,7 +116,7 @@ def _replica_stays_in_a_domain_unless_stages_may_leave(case: ShapeCase) -> Expla
     shape, supply = case.option.shape, case.option.supply
     if shape.gpus <= supply.domain_gpus or case.request.spec.placement.domain is DomainRule.Preferred:
         return None
-    spread = "" if supply.alone else ", or placement.domain Preferred, which lets stages spread over domains"
+    spread = "" if supply.alone else ", or spec.placement.domain Preferred, which lets stages spread over domains"
     return Explanation(
         Reason.LeavesDomain,
         f"{shape.gpus} GPUs are more than the {supply.domain_gpus} of the largest {supply.accelerator} domain; "
@@ -162,7 +162,7 @@ def _an_image_for_it_is_known_or_named(case: ShapeCase) -> Explanation | None:
     return Explanation(
         Reason.EngineUnsupported,
         f"the tags of {name.value}'s images for {accelerator.name} do not follow from its version; name one in "
-        "engine.image",
+        "spec.engine.image",
     )
 
 
@@ -215,7 +215,7 @@ def _precision_is_served(case: ShapeCase) -> Explanation | None:
 def _does_not_run(case: ShapeCase) -> str:
     name, catalog, accelerator = case.option.shape.engine, case.catalog, case.option.accelerator
     others = [each.name.value for each in catalog.engines if catalog.precisions(accelerator, each.name)]
-    allowed = f"engine.name {_listed(others)}, or another accelerator" if others else "another accelerator"
+    allowed = f"spec.engine.name {_listed(others)}, or another accelerator" if others else "another accelerator"
     return f"{name.value} does not run on {accelerator.name}; allowed: {allowed}"
 
 
@@ -267,7 +267,7 @@ def _the_release_offloads_kv(case: ShapeCase) -> Explanation | None:
     able = case.limits.kv_offload
     if case.request.spec.kv.offload_json is None or able.include(case.engine_version):
         return None
-    return Explanation(Reason.EngineUnsupported, f"{case.release} does not know kvCache.offload; allowed: {able}")
+    return Explanation(Reason.EngineUnsupported, f"{case.release} does not know spec.kvCache.offload; allowed: {able}")
 
 
 def _contexts_are_shared_as_the_engine_can(case: ShapeCase) -> Explanation | None:
@@ -281,7 +281,7 @@ def _the_users_arguments_work_in_it(case: ShapeCase) -> Explanation | None:
     experts, spec = case.request.architecture.experts, case.request.spec.engine
     count = experts.count if experts is not None else None
     why = options_shape_conflict(spec, case.option.shape, case.engine_version, count)
-    return Explanation(Reason.ArgumentConflict, f"engine.args {why}") if why is not None else None
+    return Explanation(Reason.ArgumentConflict, f"spec.engine.args {why}") if why is not None else None
 
 
 def _prompts_are_shared_as_the_engine_can(case: ShapeCase) -> Explanation | None:

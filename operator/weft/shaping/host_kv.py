@@ -36,7 +36,8 @@ def the_host_keeps_more_kv_than_the_gpus(case: ShapeCase) -> Explanation | None:
         return None
     return Explanation(
         Reason.ShapeInvalid,
-        f"{case.release} ends where kvCache.offload keeps no more KV than the GPUs: {kept / GIB:.1f} GiB beside each, "
+        f"{case.release} ends where spec.kvCache.offload keeps no more KV than the GPUs: "
+        f"{kept / GIB:.1f} GiB beside each, "
         f"which has about {room / GIB:.1f}; allowed: above {room * shape.gpus / GIB:.0f}Gi in all, or 0.5.15 or later",
     )
 
@@ -49,11 +50,12 @@ def the_release_keeps_kv_on_disks_within_a_size(case: ShapeCase) -> Explanation 
     by_itself = shape.engine is EngineName.VLLM and not keeps_by_lmcache(spec)
     if able and not by_itself and able.include(case.engine_version):
         return None
-    lmcache = f"kvCache.offload.backend LMCache with {able}, " if by_itself else ""
-    allowed = able if able and not by_itself else f"none of it, {lmcache}or engine.name SGLang"
+    lmcache = f"spec.kvCache.offload.backend LMCache with {able}, " if by_itself else ""
+    allowed = able if able and not by_itself else f"none of it, {lmcache}or spec.engine.name SGLang"
     return Explanation(
         Reason.EngineUnsupported,
-        f"{case.release} keeps no KV on disks within a size, as kvCache.offload.diskGiB asks for; allowed: {allowed}",
+        f"{case.release} keeps no KV on disks within a size, as "
+        f"spec.kvCache.offload.diskGiB asks for; allowed: {allowed}",
     )
 
 
@@ -63,7 +65,7 @@ def lmcache_reuses_its_own_kv(case: ShapeCase) -> Explanation | None:
     if spec.role.is_half or shape.engine is not EngineName.VLLM or not keeps_by_lmcache(spec):
         return None
     why = next((sentence for wrong, sentence in _lmcache_claims(case) if wrong), None)
-    return Explanation(Reason.ShapeInvalid, f"kvCache.offload.backend LMCache {why}") if why is not None else None
+    return Explanation(Reason.ShapeInvalid, f"spec.kvCache.offload.backend LMCache {why}") if why is not None else None
 
 
 def _lmcache_claims(case: ShapeCase) -> Iterator[tuple[bool, str]]:
@@ -77,9 +79,12 @@ def _lmcache_claims(case: ShapeCase) -> Iterator[tuple[bool, str]]:
     yield named and shape.ranks_per_pod == 0, f"asks the GPUs of one pod alone; pods of a rank: {instead}"
     latent_stages = architecture.is_latent and shape.pipeline_parallel > 1
     is_asked_for = named or SEED in dict(spec.engine.env)
-    yield latent_stages and is_asked_for, f"keeps latent KV of the first stage alone; shape.pipelineParallel: {instead}"
+    yield (
+        latent_stages and is_asked_for,
+        (f"keeps latent KV of the first stage alone; spec.shape.pipelineParallel: {instead}"),
+    )
     shared = shape.decode_context_parallel > 1
-    yield shared, f"knows no KV cache that GPUs share; shape.decodeContextParallel: {instead}"
+    yield shared, f"knows no KV cache that GPUs share; spec.shape.decodeContextParallel: {instead}"
     recurs = any(isinstance(block.mixer, LinearAttention) for block in architecture.blocks)
     yield recurs, f"does not start for a model with recurrences as {architecture.model_id}; allowed: Native"
     if disk_bytes(spec, shape):

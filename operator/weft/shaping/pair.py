@@ -100,7 +100,7 @@ def _generations(request: ShapeRequest, catalog: Catalog) -> set[str]:
 def _nothing_in_common(prefill: set[str], decode: set[str]) -> Unpaired:
     message = (
         f"prefill may use {_listed(prefill)} GPUs and decode {_listed(decode)} ones: engines on GPUs of different "
-        "generations refuse each other's KV cache, so allow both halves one generation in placement.accelerators"
+        "generations refuse each other's KV cache, so allow both halves one generation in spec.placement.accelerators"
     )
     return Unpaired(Explanation(Reason.PairIncompatible, message))
 

@@ -78,7 +78,7 @@ def _does_not_fit(
     closest = min(cases, key=lambda case: (missing_bytes(case), case.option.shape.gpus, str(case.option.shape)))
     shape = closest.option.shape
     pinned = "; spec.shape forbids others" if any(_pins(request.spec.shape).values()) else ""
-    stages = "; placement.domain Preferred would allow pipeline stages in several domains" if kept_in else ""
+    stages = "; spec.placement.domain Preferred would allow pipeline stages in several domains" if kept_in else ""
     return Invalid(
         Reason.ModelDoesNotFit,
         f"{request.architecture.model_id} fits no allowed shape: {shape} comes closest and lacks "
@@ -94,7 +94,7 @@ def _smallest_part(case: ShapeCase) -> str:
     if not supply.shared:
         less = supply.memory_bytes < KNOWN_MEMORY * known
         return f" (a node's label says {size} of memory, where such GPUs have {known / GIB:.1f})" if less else ""
-    return f" (parts of GPUs, of which the smallest has {size}; placement.nodeSelector may select larger ones)"
+    return f" (parts of GPUs, of which the smallest has {size}; spec.placement.nodeSelector may select larger ones)"
 
 
 def _pin_named(pins: ShapePins, why: Explanation) -> str:

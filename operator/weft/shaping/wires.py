@@ -20,7 +20,7 @@ def kv_goes_over_efa_where_wished(case: ShapeCase) -> Explanation | None:
     if not over_efa(case.request.spec):
         return None
     if accelerator.vendor != "nvidia":
-        sentence = f"kvTransfer.transport EFA moves memory of NVIDIA GPUs, not of {accelerator.name}"
+        sentence = f"spec.kvTransfer.transport EFA moves memory of NVIDIA GPUs, not of {accelerator.name}"
         return Explanation(Reason.EngineUnsupported, f"{sentence}; allowed: Auto, RDMA or TCP")
     return _unknown(case, EFA, case.limits.efa)
 
@@ -35,7 +35,7 @@ def kv_goes_over_nvlink_where_wished(case: ShapeCase) -> Explanation | None:
     if not over_nvlink(case.request.spec):
         return None
     if accelerator.domain_gpus <= accelerator.gpus_per_node:
-        sentence = f"kvTransfer.transport NVLink: that of {accelerator.name} ends at the node"
+        sentence = f"spec.kvTransfer.transport NVLink: that of {accelerator.name} ends at the node"
         return Explanation(Reason.EngineUnsupported, f"{sentence}; allowed: racks such as GB200, or Auto, RDMA or TCP")
     if (lacks := _unknown(case, NVLINK, case.limits.nvlink) or _in_another_rack(case)) is not None:
         return lacks
@@ -43,7 +43,8 @@ def kv_goes_over_nvlink_where_wished(case: ShapeCase) -> Explanation | None:
         return None
     return Explanation(
         Reason.ShapeInvalid,
-        f"kvTransfer.transport NVLink gives a node to one pod, and one of {counted(shape.gpus_per_pod, 'GPU')} would "
+        "spec.kvTransfer.transport NVLink gives a node to one pod, and one of "
+        f"{counted(shape.gpus_per_pod, 'GPU')} would "
         f"leave others idle; allowed: {counted(supply.gpus_per_node, 'GPU')} in each pod",
     )
 
@@ -55,8 +56,9 @@ def _in_another_rack(case: ShapeCase) -> Explanation | None:
         return None
     return Explanation(
         Reason.PairIncompatible,
-        f"kvTransfer.transport NVLink keeps both halves in one rack, none has {own} and {partner.shape.accelerator}; "
-        "allow both halves one of them in placement.accelerators",
+        f"spec.kvTransfer.transport NVLink keeps both halves in one rack, none has {own} "
+        f"and {partner.shape.accelerator}; "
+        "allow both halves one of them in spec.placement.accelerators",
     )
 
 
@@ -65,5 +67,6 @@ def _unknown(case: ShapeCase, transport: str, able: Releases | None) -> Explanat
         return None
     allowed = "Auto, RDMA or TCP" if able is None else able
     return Explanation(
-        Reason.EngineUnsupported, f"{case.release} does not know kvTransfer.transport {transport}; allowed: {allowed}"
+        Reason.EngineUnsupported,
+        (f"{case.release} does not know spec.kvTransfer.transport {transport}; allowed: {allowed}"),
     )

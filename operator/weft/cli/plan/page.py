@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     LeftOut = Mapping[str, Mapping[str, Explanation]]
 
 NARROW_COLUMNS = 110
-_BY_DEVICES = "devices for RDMA in engine.resources.rdma carry more, where nodes have them"
+_BY_DEVICES = "devices for RDMA in spec.engine.resources.rdma carry more, where nodes have them"
 _WITHOUT_TARGETS = (
     "no latency target is set: this is the cheapest that keeps up with the rate, however long a request takes; "
     "set one in spec.slo, or beside --model with --ttft and --tpot"

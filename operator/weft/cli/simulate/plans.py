@@ -30,7 +30,9 @@ def refuse_what_is_not_simulated(planned: PlannedResource) -> None:
     NVLink.
     """
     if any(pool.spec is not None and over_nvlink(pool.spec) for pool, _ in planned.pools):
-        raise CommandFailure(f"{planned.title}: kvTransfer.transport NVLink is not simulated: use Auto, RDMA or TCP")
+        raise CommandFailure(
+            f"{planned.title}: spec.kvTransfer.transport NVLink is not simulated: use Auto, RDMA or TCP"
+        )
     schedulers = {pool.spec.placement.scheduler for pool, _ in planned.pools if pool.spec is not None}
     for other in schedulers - {SchedulerName.Default}:
         instead = f"a simulation does not have: {_STOCK} says what Weft's own placing would do"

@@ -75,7 +75,7 @@ def _series_of(body: Json, catalog: Catalog) -> EngineSeries:
     try:
         return series_for(name, str(named.get("version") or catalog.engine(name).version))
     except Invalid as error:
-        raise CommandFailure(f"engine.version: {error.message}") from None
+        raise CommandFailure(f"spec.engine.version: {error.message}") from None
 
 
 def _trace_of(text: str, seed: int) -> Trace:

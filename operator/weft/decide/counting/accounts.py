@@ -41,7 +41,7 @@ class Account:
 
 
 @dataclass(frozen=True, slots=True)
-class Lack:
+class QuotaLack:
     """What an account does not pay for: one replica of a pool, or of both halves of its split, which take `needed`."""
 
     account: Account
@@ -111,14 +111,14 @@ class Accounts:
         )
         return not first.isdisjoint(second)
 
-    def short(self, together: Sequence[Planned]) -> Lack | None:
+    def short(self, together: Sequence[Planned]) -> QuotaLack | None:
         """What the first account lacks that does not pay for one replica of each of these; None if all do."""
         needed: dict[int, int] = defaultdict(int)
         for planned in together:
             for account in self._of(planned.pool.key.namespace, planned.spec):
                 needed[id(account)] += account.needed(planned.plan.shape)
                 if account.needed(planned.plan.shape) > 0 and account.left < needed[id(account)]:
-                    return Lack(account, planned, needed[id(account)])
+                    return QuotaLack(account, planned, needed[id(account)])
         return None
 
     def _of(self, namespace: str, spec: PoolSpec) -> Iterator[Account]:
@@ -129,13 +129,13 @@ class Accounts:
                 yield account
 
 
-def has_no_room(lack: Lack) -> Explanation:
+def has_no_room(lack: QuotaLack) -> Explanation:
     """Why there is no other replica now. The message has no live number."""
     wish = f"raise it by up to {lack.account.needed(lack.planned.plan.shape)}, or free as much"
     return Explanation(Reason.BudgetExhausted, f"{_named(lack.account)} has no room for another replica; {wish}")
 
 
-def leaves_room(lack: Lack, replicas: int, gpus: int) -> Explanation:
+def leaves_room(lack: QuotaLack, replicas: int, gpus: int) -> Explanation:
     """Why there are so many replicas of so many GPUs and no more, and what one more would take."""
     room = f"{_named(lack.account)} leaves room for {counted(replicas, 'replica')} of {counted(gpus, 'GPU')}"
     wish = f"raise it by {lack.missing}, or free as much, for one more"

@@ -20,7 +20,7 @@ from weft.scaling import Ceiling
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from weft.decide.counting.accounts import Lack
+    from weft.decide.counting.accounts import QuotaLack
     from weft.decide.plans.planning import Planned
     from weft.decide.replicas.health import AssignedReplica
     from weft.decide.replicas.survivors import Roll, Survivors
@@ -63,7 +63,7 @@ class Claim:
     held: int = 0
     taken: int = 0
     of_one_size: bool = True
-    short: Lack | None = None
+    short: QuotaLack | None = None
 
     @property
     def fill(self) -> float:

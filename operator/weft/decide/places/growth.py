@@ -71,12 +71,12 @@ def _serves_nobody(first: Growth, growths: Sequence[Growth]) -> Explanation | No
         return None
     if first.hidden:
         told = "a new replica would serve nobody, as the Gateway sends requests to the earlier ones"
-        return Explanation(Reason.Paused, f"{told}, which rollout.paused keeps: unset it")
+        return Explanation(Reason.Paused, f"{told}, which spec.rollout.paused keeps: unset it")
     other = next((each for each in growths if each is not first and each.starts_a_pair), None)
     if other is None or other.wants_more or other.refusal is not None:
         return None
     role = other.planned.spec.role.value
-    told = f"a new replica is of the changed spec and would serve nobody, as rollout.paused keeps the {role} half"
+    told = f"a new replica is of the changed spec and would serve nobody, as spec.rollout.paused keeps the {role} half"
     return Explanation(Reason.Paused, f"{told} as it is: unset it")
 
 

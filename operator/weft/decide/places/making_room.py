@@ -173,7 +173,10 @@ def say_who_fits_in_place(courses: Iterable[Course], free: FreeMap) -> None:
         pods = (each.pods for each in course.turn.survivors.replicas if each.assignment.replica == number)
         held = held_by(growth.planned.pool, chain.from_iterable(pods), free.fabric)
         if fits_in_place(growth.planned, (*growth.spares, *growth.opened, *held), free):
-            hint = f"with rollout.maxUnavailable above 0 replica {number} would leave first, and its successor has room"
+            hint = (
+                f"with spec.rollout.maxUnavailable above 0 replica {number} would leave first, "
+                "and its successor has room"
+            )
             growth.refusal = replace(growth.refusal, message=f"{growth.refusal.message}; {hint}")
 
 

@@ -99,10 +99,14 @@ def _what_forbids(turn: Turn) -> str | None:
     if turn.asked is not None:
         return "another scheduler chooses its place"
     if rollout.paused:
-        return "rollout.paused is set"
+        return "spec.rollout.paused is set"
     if rollout.strategy is RolloutStrategy.Recreate:
-        return "rollout.strategy Recreate starts no replacement first"
-    return "rollout.maxSurge allows no replacement first" if limits_of(rollout, turn.scale.desired).surge < 1 else None
+        return "spec.rollout.strategy Recreate starts no replacement first"
+    return (
+        "spec.rollout.maxSurge allows no replacement first"
+        if limits_of(rollout, turn.scale.desired).surge < 1
+        else None
+    )
 
 
 def _who_stays_slower(course: Course, now: float) -> Iterator[str]:

@@ -24,7 +24,7 @@ def no_domain_for(spec: SplitSpec, fabric: Fabric) -> Explanation | None:
     which = "no ComputeDomains are formed on them" if any(map(_spans, _allowed(spec, fabric))) else "there is none"
     return Explanation(
         Reason.NoAccelerator,
-        "kvTransfer.transport NVLink needs nodes that share an NVLink domain, and NVIDIA's DRA driver on them: "
+        "spec.kvTransfer.transport NVLink needs nodes that share an NVLink domain, and NVIDIA's DRA driver on them: "
         f"{which}; use Auto, RDMA or TCP",
     )
 

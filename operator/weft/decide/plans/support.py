@@ -25,7 +25,7 @@ def refuse_unsupported(spec: PoolSpec) -> None:
     claims = (
         _spares_of_another(spec.placement),
         _stages_of_a_half(spec),
-        (spec.kv.locality == "Required", "kvTransfer.locality Required", "use Preferred or Any"),
+        (spec.kv.locality == "Required", "spec.kvTransfer.locality Required", "use Preferred or Any"),
         _half_at_a_gateway(spec),
         _racks_of_another(spec),
         _several_ports_behind_one(spec),
@@ -49,14 +49,14 @@ def _spares_of_another(placement: PlacementSpec) -> tuple[bool, str, str]:
 def _half_at_a_gateway(spec: PoolSpec) -> tuple[bool, str, str]:
     """An endpoint picker pairs within one InferencePool, and one pool of ours has one role; a PDSplit has both."""
     half = spec.role.is_half and spec.router.kind is RouterKind.Gateway and not spec.pair
-    field = f"router.type Gateway for a pool of role {spec.role} alone"
-    return half, field, "use a PDSplit, or router.type None and your own front"
+    field = f"spec.router.type Gateway for a pool of role {spec.role} alone"
+    return half, field, "use a PDSplit, or spec.router.type None and your own front"
 
 
 def _racks_of_another(spec: PoolSpec) -> tuple[bool, str, str]:
     """Only who picks nodes can keep both halves in one rack."""
     elsewhere = over_nvlink(spec) and spec.placement.scheduler is not SchedulerName.Default
-    field = f"kvTransfer.transport NVLink with scheduler.name {spec.placement.scheduler}, which picks the nodes,"
+    field = f"spec.kvTransfer.transport NVLink with scheduler.name {spec.placement.scheduler}, which picks the nodes,"
     return elsewhere, field, "use Auto, RDMA or TCP"
 
 
@@ -65,7 +65,8 @@ def refuse_a_half_alone_over_nvlink(spec: PoolSpec) -> None:
     if over_nvlink(spec) and not spec.pair:
         raise Invalid(
             Reason.FeatureUnsupported,
-            f"kvTransfer.transport NVLink for a pool of role {spec.role} alone is not supported yet: use a PDSplit, "
+            f"spec.kvTransfer.transport NVLink for a pool of role {spec.role} alone is not "
+            "supported yet: use a PDSplit, "
             "whose halves share a ComputeDomain, or Auto, RDMA or TCP",
         )
 
@@ -74,19 +75,22 @@ def _several_ports_behind_one(spec: PoolSpec) -> tuple[bool, str, str]:
     """vllm-router 0.1.17 finds one port of each pod, and so do Services: the other ranks would stay idle."""
     several, half = spec.balancing is Balancing.MultiPort, spec.role.is_half
     if half:
-        return several, f"shape.dataParallelBalancing MultiPort for role {spec.role}", "use Hybrid or External"
-    field = f"shape.dataParallelBalancing MultiPort with router.type {spec.router.kind}, which knows one port of a pod,"
+        return several, f"spec.shape.dataParallelBalancing MultiPort for role {spec.role}", "use Hybrid or External"
+    field = (
+        f"spec.shape.dataParallelBalancing MultiPort with spec.router.type {spec.router.kind}, "
+        "which knows one port of a pod,"
+    )
     return (
         several and spec.router.kind is not RouterKind.Gateway,
         field,
-        "use router.type Gateway, or Hybrid or External",
+        "use spec.router.type Gateway, or Hybrid or External",
     )
 
 
 def _stages_of_a_half(spec: PoolSpec) -> tuple[bool, str, str]:
     """Only stages may leave a domain, and engines hand no KV over between them."""
     apart = spec.role.is_half and spec.placement.domain is DomainRule.Preferred
-    field = f"placement.domain Preferred with role {spec.role}, whose replicas have no pipeline stages,"
+    field = f"spec.placement.domain Preferred with role {spec.role}, whose replicas have no pipeline stages,"
     return apart, field, "use Required"
 
 
@@ -95,7 +99,8 @@ def _refuse_rdma_without_devices(spec: PoolSpec) -> None:
     if spec.role.is_half and spec.kv.transport == "RDMA" and not spec.engine.devices:
         raise Invalid(
             Reason.SpecInvalid,
-            "kvTransfer.transport RDMA needs RDMA devices in the pods: name them in engine.resources.rdma, or use "
+            "spec.kvTransfer.transport RDMA needs RDMA devices in the pods: name them in "
+            "spec.engine.resources.rdma, or use "
             "transport Auto or TCP",
         )
 
@@ -105,7 +110,8 @@ def _refuse_huge_pages_alone(engine: EngineSpec) -> None:
     if engine.huge_pages and not {"cpu", "memory"} & dict(engine.resources).keys():
         raise Invalid(
             Reason.SpecInvalid,
-            "engine.resources with huge pages needs memory or cpu beside them, as Kubernetes requires of such pods",
+            "spec.engine.resources with huge pages needs memory or cpu beside them, as "
+            "Kubernetes requires of such pods",
         )
 
 
@@ -122,7 +128,9 @@ def refuse_unsupported_front(split: SplitSpec) -> None:
 def refuse_a_front_of_pairs(router: RouterSpec, engine: EngineName) -> None:
     """Raise `Invalid` where Weft would have to start what pairs, and the engine has nothing that it renders."""
     if router.kind is RouterKind.Gateway and not load().engine(engine).sidecar_image:
-        message = f"router.type Gateway of a PDSplit is not supported yet with engine {engine}: use VLLM, or Managed"
+        message = (
+            f"spec.router.type Gateway of a PDSplit is not supported yet with engine {engine}: use VLLM, or Managed"
+        )
         raise Invalid(Reason.FeatureUnsupported, message)
     if router.kind is RouterKind.Managed:
         adapter_for(engine).front(FrontRequest("namespace", router, _ANY_PODS, _ANY_PODS))
@@ -134,11 +142,14 @@ def _mooncake_claim(split: SplitSpec) -> tuple[bool, str, str]:
     The sidecars behind a Gateway are rendered for NIXL.
     """
     over_it = "Mooncake" in {split.prefill.kv.connector, split.decode.kv.connector}
-    field = f"kvTransfer.connector Mooncake with router.type {split.router.kind}, which does not transfer KV with it,"
+    field = (
+        f"spec.kvTransfer.connector Mooncake with spec.router.type {split.router.kind}, "
+        "which does not transfer KV with it,"
+    )
     return (
         over_it and split.router.kind is not RouterKind.Nothing,
         field,
-        "use NIXL, or router.type None and your own front",
+        "use NIXL, or spec.router.type None and your own front",
     )
 
 
@@ -160,6 +171,6 @@ def _router_claims(router: RouterSpec) -> tuple[tuple[bool, str, str], ...]:
         (
             keys_unchecked,
             "router.apiKeySecretRef with a managed router",
-            "remove it, or use router.type None, where the engines ask for the key",
+            "remove it, or use spec.router.type None, where the engines ask for the key",
         ),
     )

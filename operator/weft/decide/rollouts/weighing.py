@@ -132,17 +132,17 @@ def _below_need(course: Course) -> Iterator[Explanation]:
 
 
 def _waits(growth: Growth) -> str:
-    then = f"After {seconds(PATIENCE_SECONDS)} only rollout.maxUnavailable counts"
+    then = f"After {seconds(PATIENCE_SECONDS)} only spec.rollout.maxUnavailable counts"
     return f"the rollout takes away no replica that traffic needs, and {_what_keeps_successors(growth)}. {then}"
 
 
 def _goes(gone: Departure, growth: Growth) -> str:
     return (
-        f"replica {gone.assignment.replica} leaves before its successor serves, as rollout.maxUnavailable allows. "
+        f"replica {gone.assignment.replica} leaves before its successor serves, as spec.rollout.maxUnavailable allows. "
         f"Traffic needs it, but for {seconds(PATIENCE_SECONDS)} {_what_keeps_successors(growth)}"
     )
 
 
 def _what_keeps_successors(growth: Growth) -> str:
     surge = limits_of(growth.planned.spec.rollout, growth.desired).surge
-    return "no successor found a place" if surge > 0 else "rollout.maxSurge allows no successor first"
+    return "no successor found a place" if surge > 0 else "spec.rollout.maxSurge allows no successor first"

@@ -179,10 +179,10 @@ def _without_more_gpus(growth: Growth) -> str:
     """How a rollout goes on where there are none for a surge."""
     spec = growth.planned.spec
     if spec.has_sidecar:
-        return ", or set rollout.strategy Recreate: behind a Gateway a split rolls whole"
+        return ", or set spec.rollout.strategy Recreate: behind a Gateway a split rolls whole"
     if limits_of(spec.rollout, growth.desired).unavailable:
         return ""
-    return ", or set rollout.maxUnavailable above 0, or rollout.strategy Recreate"
+    return ", or set spec.rollout.maxUnavailable above 0, or spec.rollout.strategy Recreate"
 
 
 def _are_replaced(moving: Sequence[Departure]) -> str:

@@ -37,6 +37,6 @@ def refuse_foreign_image(release: EngineRelease) -> None:
     either = f"a NIM {any_model}, by a tag from {dotted(OLDEST)} to 2.x"
     raise Invalid(
         Reason.FeatureUnsupported,
-        f"engine.image {release.image} is not supported on {named}: leave it out, or name an image of {named} or "
+        f"spec.engine.image {release.image} is not supported on {named}: leave it out, or name an image of {named} or "
         f"{either}; this one is {what}, {why}",
     )

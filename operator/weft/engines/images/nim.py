@@ -52,7 +52,7 @@ _ONE_EXPERT_GROUP = {EngineName.VLLM: ("--no-enable-expert-parallel",), EngineNa
 _PRODUCTION_BRANCH = re.compile(r"-pb\d")
 _NGC_KEYS = frozenset({"NGC_API_KEY", "NGC_CLI_API_KEY"})
 _KEYLESS = (
-    "use an image without -pb in its name and tag; NGC_API_KEY in engine.env does as well, where all who read the "
+    "use an image without -pb in its name and tag; NGC_API_KEY in spec.engine.env does as well, where all who read the "
     "resource read it"
 )
 _INSTEAD = {
@@ -156,10 +156,14 @@ def nim_shape_conflict(image: str | None, env: Pairs, shape: Shape) -> Explanati
         if (other := profile_conflict(named, shape)) is not None:  # first, as it may be true of all shapes
             return other
     if shape.pods > 1:
-        message = f"a NIM ({image}) over {shape.pods} pods is not supported; allowed: one pod, or another engine.image"
+        message = (
+            f"a NIM ({image}) over {shape.pods} pods is not supported; allowed: one pod, or another spec.engine.image"
+        )
         return Explanation(Reason.EngineUnsupported, message)
     if load().accelerator(shape.accelerator).vendor != "nvidia":
-        message = f"a NIM ({image}) runs on GPUs of NVIDIA, not on {shape.accelerator}; allowed: another engine.image"
+        message = (
+            f"a NIM ({image}) runs on GPUs of NVIDIA, not on {shape.accelerator}; allowed: another spec.engine.image"
+        )
         return Explanation(Reason.EngineUnsupported, message)
     return None
 
@@ -183,20 +187,22 @@ def _refuse_what_a_nim_cannot(request: LaunchRequest) -> None:
             raise Invalid(Reason.FeatureUnsupported, f"{field} is not supported in a NIM: {allowed}")
     instead: Mapping[str, str] = _INSTEAD_FOR_ONE if is_of_one_model(request.plan.engine) else _INSTEAD
     if given(request.spec.engine.args, "--host"):
-        message = "engine.args may not contain --host in a NIM: requests come to its proxy, where that does not reach"
+        message = (
+            "spec.engine.args may not contain --host in a NIM: requests come to its proxy, where that does not reach"
+        )
         raise Invalid(Reason.ArgumentConflict, message)
     taken = next((name for name, _ in request.spec.engine.env if name in instead), None)
     if taken is not None:
-        raise Invalid(Reason.ArgumentConflict, f"engine.env may not set {taken}: {instead[taken]}")
+        raise Invalid(Reason.ArgumentConflict, f"spec.engine.env may not set {taken}: {instead[taken]}")
 
 
 def _model_claims(request: LaunchRequest) -> Iterator[tuple[bool, str, str]]:
     model = request.spec.model
     uri = model.source is not None and model.source.kind is SourceKind.URI
-    yield uri, "model.source.uri", "use huggingFace, pvc or image"
+    yield uri, "spec.model.source.uri", "use huggingFace, pvc or image"
     warm = model.source is not None and model.source.warm_up
-    yield warm, "model.source.huggingFace.warmUp", "remove it, as it downloads itself; cacheClaimName keeps that"
-    yield bool(model.adapters), "model.adapters", "remove it, or use an image of the engine itself"
+    yield warm, "spec.model.source.huggingFace.warmUp", "remove it, as it downloads itself; cacheClaimName keeps that"
+    yield bool(model.adapters), "spec.model.adapters", "remove it, or use an image of the engine itself"
     if is_of_one_model(request.plan.engine):
         yield from _weights_claims(request)
     yield _needs_a_key(request), "a production branch that downloads, without a key of NGC,", _KEYLESS
@@ -209,10 +215,10 @@ def _weights_claims(request: LaunchRequest) -> Iterator[tuple[bool, str, str]]:
         return
     kind, instead = model.source.kind, "remove it, as the profile decides which weights a NIM of one model has"
     mounted = kind in {SourceKind.PVC, SourceKind.Image}
-    yield mounted, f"model.source.{kind.value.lower()}", f"{instead}; huggingFace.cacheClaimName keeps them"
+    yield mounted, f"spec.model.source.{kind.value.lower()}", f"{instead}; huggingFace.cacheClaimName keeps them"
     elsewhere = model.source.location not in {"", model.model_id}
-    yield elsewhere, "model.source.huggingFace.repository", instead
-    yield model.source.revision is not None, "model.source.huggingFace.revision", instead
+    yield elsewhere, "spec.model.source.huggingFace.repository", instead
+    yield model.source.revision is not None, "spec.model.source.huggingFace.revision", instead
 
 
 def _needs_a_key(request: LaunchRequest) -> bool:
@@ -225,13 +231,21 @@ def _needs_a_key(request: LaunchRequest) -> bool:
 
 def _pool_claims(request: LaunchRequest) -> Iterator[tuple[bool, str, str]]:
     spec, plain = request.spec, "use an image of the engine itself"
-    yield spec.engine.version is None, "engine.image without engine.version", "say which release of the engine it has"
+    yield (
+        spec.engine.version is None,
+        "spec.engine.image without spec.engine.version",
+        "say which release of the engine it has",
+    )
     yield spec.role.is_half, f"role {spec.role.value}", f"use Aggregated, or {plain[4:]}"
-    yield spec.engine.distributed != "Native", f"engine.distributed {spec.engine.distributed}", "use Native"
+    yield spec.engine.distributed != "Native", f"spec.engine.distributed {spec.engine.distributed}", "use Native"
     several = spec.balancing is not Balancing.Internal
     yield several, f"shape.dataParallelBalancing {spec.balancing.value}", "use Internal"
     managed = spec.router.kind is RouterKind.Managed
-    yield managed, "router.type Managed", "use None or Gateway, as routers ask for /health, where its proxy has nothing"
+    yield (
+        managed,
+        "spec.router.type Managed",
+        "use None or Gateway, as routers ask for /health, where its proxy has nothing",
+    )
     asks_for_keys = spec.router.api_key_secret is not None
     yield asks_for_keys, "router.apiKeySecretRef", "remove it, as its proxy may ask the engine without the key"
 
@@ -239,8 +253,8 @@ def _pool_claims(request: LaunchRequest) -> Iterator[tuple[bool, str, str]]:
 def _pod_claims(request: LaunchRequest) -> Iterator[tuple[bool, str, str]]:
     relaxations = request.spec.pod.relaxations
     sealed = WRITES_ROOT not in relaxations
-    yield sealed, "a read-only root", f"add {WRITES_ROOT} to pod.relaxations, as it writes into its own image"
-    yield RUNS_AS_ROOT in relaxations, f"pod.relaxations {RUNS_AS_ROOT}", "remove it, as it runs as its own user"
+    yield sealed, "a read-only root", f"add {WRITES_ROOT} to spec.pod.relaxations, as it writes into its own image"
+    yield RUNS_AS_ROOT in relaxations, f"spec.pod.relaxations {RUNS_AS_ROOT}", "remove it, as it runs as its own user"
 
 
 def _sizes_of_one(request: LaunchRequest) -> tuple[str, ...]:

@@ -47,7 +47,9 @@ def profile_conflict(named: str | None, shape: Shape) -> Explanation | None:
 def _unclear(named: str | None) -> Refusal | None:
     """Why a profile cannot be planned with, whatever the shape."""
     if named is None:
-        lacking = f"a NIM of one model without {PROFILE} in engine.env is not supported, as it would choose its weights"
+        lacking = (
+            f"a NIM of one model without {PROFILE} in spec.engine.env is not supported, as it would choose its weights"
+        )
         return Reason.EngineUnsupported, f"{lacking} by the GPUs that it sees; {_ALLOWED}"
     read = _read(named)
     if read is None:
@@ -71,7 +73,7 @@ def _read(named: str) -> re.Match[str] | None:
 
 
 def _shown(named: str) -> str:
-    return f"engine.env {PROFILE} {named[:_LONGEST]}"
+    return f"spec.engine.env {PROFILE} {named[:_LONGEST]}"
 
 
 def _tag_claims(read: re.Match[str]) -> Iterator[tuple[bool, str]]:
@@ -87,16 +89,16 @@ def _tag_claims(read: re.Match[str]) -> Iterator[tuple[bool, str]]:
 
 def _shape_claims(read: re.Match[str], shape: Shape) -> Iterator[tuple[bool, Reason, str]]:
     engine, precision = _ENGINES[read["engine"]], _PRECISIONS[read["precision"]]
-    other = f"is of {engine.value}; allowed: engine.name {engine.value}"
+    other = f"is of {engine.value}; allowed: spec.engine.name {engine.value}"
     yield engine is not shape.engine, Reason.EngineUnsupported, other
     gpu = load().accelerator_of_product(read["gpu"]) if read["gpu"] is not None else None
     named = gpu.name if gpu is not None else shape.accelerator
-    elsewhere = f"is for {read['gpu']}; allowed: placement.accelerators [{named}]"
+    elsewhere = f"is for {read['gpu']}; allowed: spec.placement.accelerators [{named}]"
     yield named != shape.accelerator, Reason.EngineUnsupported, elsewhere
-    weights = f"has weights in {precision.value}; allowed: model.precision {precision.value}"
+    weights = f"has weights in {precision.value}; allowed: spec.model.precision {precision.value}"
     yield precision is not shape.precision, Reason.PrecisionUnsupported, weights
     tensor, stages = int(read["tensor"]), int(read["stages"])
-    sizes = f"is TP {tensor} x PP {stages}; allowed: shape.tensorParallel {tensor} and pipelineParallel {stages}"
+    sizes = f"is TP {tensor} x PP {stages}; allowed: spec.shape.tensorParallel {tensor} and pipelineParallel {stages}"
     differs = (tensor, stages) != (shape.tensor_parallel, shape.pipeline_parallel)
     yield differs, Reason.EngineUnsupported, sizes
     ranks = f"is for {tensor * stages} GPUs; allowed: one data-parallel rank, which shares no prompts"

@@ -57,9 +57,9 @@ def disk_variables(request: LaunchRequest) -> Iterator[EnvValue]:
 def refuse_beside_disks(spec: PoolSpec, flags: tuple[str, ...], variables: tuple[str, ...]) -> None:
     """Raise `Invalid` for user settings that decide the same as Weft; `variables` are prefixes of variable names."""
     users = [
-        *(f"engine.args {flag}" for flag in flags if given(spec.engine.args, flag)),
-        *(f"engine.env {name}" for name, _ in spec.engine.env if name.startswith(variables)),
+        *(f"spec.engine.args {flag}" for flag in flags if given(spec.engine.args, flag)),
+        *(f"spec.engine.env {name}" for name, _ in spec.engine.env if name.startswith(variables)),
     ]
     if users:
-        message = f"{users[0]} contradicts kvCache.offload.diskGiB, which decides it: remove one of the two"
+        message = f"{users[0]} contradicts spec.kvCache.offload.diskGiB, which decides it: remove one of the two"
         raise Invalid(Reason.SpecInvalid, message)

@@ -97,18 +97,18 @@ def context_conflict(prefill: Shape, decode: Shape) -> str | None:
 
 
 def _compared(spec: PoolSpec) -> Iterator[tuple[str, str]]:
-    yield "kvTransfer.connector", spec.kv.connector
-    yield "kvTransfer.transport", spec.kv.transport if over_efa(spec) or over_nvlink(spec) else ""
-    yield "kvCache.precision", (spec.kv.precision or Precision.BF16).value
-    yield "engine.speculative", spec.engine.speculative_json or ""
+    yield "spec.kvTransfer.connector", spec.kv.connector
+    yield "spec.kvTransfer.transport", spec.kv.transport if over_efa(spec) or over_nvlink(spec) else ""
+    yield "spec.kvCache.precision", (spec.kv.precision or Precision.BF16).value
+    yield "spec.engine.speculative", spec.engine.speculative_json or ""
     for flag in _ARGUMENTS:
-        yield f"engine.args {flag}", given(spec.engine.args, flag)
+        yield f"spec.engine.args {flag}", given(spec.engine.args, flag)
     variables = dict(spec.engine.env)
     for name in _VARIABLES:
-        yield f"engine.env {name}", variables.get(name, "")
+        yield f"spec.engine.env {name}", variables.get(name, "")
 
 
 def _pieces(spec: PoolSpec) -> Iterator[tuple[str, str]]:
     variables = dict(spec.engine.env)
     for name in _PIECES:
-        yield f"engine.env {name}", variables.get(name, "")
+        yield f"spec.engine.env {name}", variables.get(name, "")

@@ -60,15 +60,17 @@ def refuse_too_little_memory(request: LaunchRequest) -> None:
     if memory is not None and parse_quantity(memory) < needed:
         raise Invalid(
             Reason.SpecInvalid,
-            f"kvCache.offload keeps {offloaded_bytes(spec) / GIB:.0f} GiB of a replica on the host, for which each pod "
-            f"needs {needed / GIB:.0f} GiB, and engine.resources.memory is {memory}: ask for more, or offload less",
+            f"spec.kvCache.offload keeps {offloaded_bytes(spec) / GIB:.0f} GiB of a replica "
+            "on the host, for which each pod "
+            f"needs {needed / GIB:.0f} GiB, and spec.engine.resources.memory is {memory}: ask "
+            "for more, or offload less",
         )
     shared, usual = _shared_bytes(request), shared_memory_bytes(request)
     if spec.engine.shared_memory is not None and shared > usual:
         raise Invalid(
             Reason.SpecInvalid,
-            f"vLLM keeps kvCache.offload in /dev/shm, {shared / GIB:g} GiB in each pod, and "
-            f"engine.resources.sharedMemory is {spec.engine.shared_memory}: unset it, or make it larger",
+            f"vLLM keeps spec.kvCache.offload in /dev/shm, {shared / GIB:g} GiB in each pod, and "
+            f"spec.engine.resources.sharedMemory is {spec.engine.shared_memory}: unset it, or make it larger",
         )
 
 

@@ -37,12 +37,12 @@ def refuse_what_lacks_efa(request: LaunchRequest) -> None:
         (
             DEVICE not in dict(spec.engine.resources),
             "pods have no such device",
-            f"name {DEVICE} and a count in engine.resources.rdma",
+            f"name {DEVICE} and a count in spec.engine.resources.rdma",
         ),
         (
             spec.engine.image is None,
             f"{request.plan.engine.image} has no libfabric",
-            "name an image of yours that has it in engine.image",
+            "name an image of yours that has it in spec.engine.image",
         ),
     )
     refuse_what_lacks(spec, EFA, claims)

@@ -33,7 +33,11 @@ def refuse_what_lacks_nvlink(request: LaunchRequest) -> None:
     spec = request.spec
     if not over_nvlink(spec):
         return
-    other = _OTHER_ALLOCATOR in spec.engine.args, f"engine.args {_OTHER_ALLOCATOR} takes memory from it", "remove it"
+    other = (
+        _OTHER_ALLOCATOR in spec.engine.args,
+        (f"spec.engine.args {_OTHER_ALLOCATOR} takes memory from it"),
+        "remove it",
+    )
     refuse_what_lacks(spec, NVLINK, (other,))
 
 

@@ -24,7 +24,7 @@ def refuse_what_lacks(spec: PoolSpec, wire: str, claims: Iterable[tuple[bool, st
     NIXL is the only connector for such transports. Claims are (whether it is missing, what that is, what to do).
     """
     other = spec.kv.connector != "NIXL"
-    by_name = other, f"kvTransfer.connector {spec.kv.connector} does not use it here", "use NIXL"
+    by_name = other, f"spec.kvTransfer.connector {spec.kv.connector} does not use it here", "use NIXL"
     for lacks, why, allowed in (by_name, *claims):
         if lacks:
-            raise Invalid(Reason.SpecInvalid, f"kvTransfer.transport {wire}: {why}; {allowed}")
+            raise Invalid(Reason.SpecInvalid, f"spec.kvTransfer.transport {wire}: {why}; {allowed}")

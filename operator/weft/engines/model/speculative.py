@@ -38,5 +38,5 @@ def refuse_drafting(request: LaunchRequest) -> None:
     wish, release = speculative_wish(request.spec.engine.speculative_json), request.plan.engine
     able = load().engine(release.name).limits.drafting_by(wish.method) if wish is not None else None
     if wish is not None and able is not None and not able.include(release.version):
-        named = f"engine.speculative {wish.method} is not supported on {release.name.value} {release.version}"
+        named = f"spec.engine.speculative {wish.method} is not supported on {release.name.value} {release.version}"
         raise Invalid(Reason.FeatureUnsupported, f"{named}: use version {able}, or another method")

@@ -50,8 +50,9 @@ def _refuse_store(request: LaunchRequest, source: ModelSource) -> None:
         raise Invalid(Reason.FeatureUnsupported, message)
     if scheme == "az" and source.secret is None and _AZURE_ACCOUNTS.isdisjoint(dict(request.spec.engine.env)):
         message = (
-            "model.source.uri az:// needs the name of a storage account: put AZURE_STORAGE_ACCOUNT_NAME into a Secret "
-            "that model.source.uri.secretRef names, or into engine.env"
+            "spec.model.source.uri az:// needs the name of a storage account: put "
+            "AZURE_STORAGE_ACCOUNT_NAME into a Secret "
+            "that spec.model.source.uri.secretRef names, or into spec.engine.env"
         )
         raise Invalid(Reason.SpecInvalid, message)
 

@@ -88,7 +88,7 @@ def batch_conflict(args: tuple[str, ...]) -> str | None:
     if tokens is None or sequences is None or sequences <= tokens:
         return None
     return (
-        f"engine.args {options.sequences} {sequences} with {options.tokens} {tokens}: each running sequence has a "
+        f"spec.engine.args {options.sequences} {sequences} with {options.tokens} {tokens}: each running sequence has a "
         f"token in a step; allowed: {options.sequences} up to {tokens}"
     )
 

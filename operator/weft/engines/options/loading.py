@@ -20,5 +20,5 @@ def refuse_another_loader(spec: PoolSpec) -> None:
     source, told = spec.model.source, given(spec.engine.args, "--load-format")
     if source is None or source.kind is not SourceKind.URI or not told or told.startswith(STREAMER):
         return
-    message = f"engine.args --load-format {told:.60} reads no weights from {source.location}: remove it"
+    message = f"spec.engine.args --load-format {told:.60} reads no weights from {source.location}: remove it"
     raise Invalid(Reason.ArgumentConflict, message)

@@ -37,7 +37,7 @@ class OwnedFlags:
             if owned is not None:
                 instead = self.owned[owned]
                 shaped = f"; this replica is {shape}" if instead.startswith(BY_SHAPE) else ""
-                message = f"engine.args may not contain {argument}: {instead}{shaped}"
+                message = f"spec.engine.args may not contain {argument}: {instead}{shaped}"
                 return Explanation(Reason.ArgumentConflict, message)
         return None
 
@@ -64,4 +64,4 @@ class OwnedFlags:
 def env_conflict(names: tuple[str, ...], owned: Collection[str]) -> Explanation | None:
     """Why the first variable that Weft sets itself is refused; None if there is none."""
     taken = [name for name in names if name in owned]
-    return Explanation(Reason.ArgumentConflict, f"engine.env may not set {taken[0]}: {BY_WEFT}") if taken else None
+    return Explanation(Reason.ArgumentConflict, f"spec.engine.env may not set {taken[0]}: {BY_WEFT}") if taken else None

@@ -20,7 +20,7 @@ def prefix_conflict(spec: PoolSpec, turned_off_by: str | None) -> Explanation | 
     if turned_off_by is None or not percent or spec.role is Role.Decode:
         return None
     message = (
-        f"engine.args may not contain {turned_off_by} while spec.workload.prefixHitPercent is {percent}: "
+        f"spec.engine.args may not contain {turned_off_by} while spec.workload.prefixHitPercent is {percent}: "
         "the plan counts on prompts in the cache; set that to 0, or remove the argument"
     )
     return Explanation(Reason.ArgumentConflict, message)

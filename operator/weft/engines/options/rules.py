@@ -29,8 +29,8 @@ _TABLES = {
 }
 _OFF = frozenset({"", "false", "0"})
 _LACKING: dict[Need, tuple[Callable[[Shape], bool], str]] = {
-    Need.Experts: (lambda shape: shape.expert_parallel == 1, "expert parallelism (shape.expertParallel above 1)"),
-    Need.Ranks: (lambda shape: shape.data_parallel == 1, "data-parallel ranks (shape.dataParallel above 1)"),
+    Need.Experts: (lambda shape: shape.expert_parallel == 1, "expert parallelism (spec.shape.expertParallel above 1)"),
+    Need.Ranks: (lambda shape: shape.data_parallel == 1, "data-parallel ranks (spec.shape.dataParallel above 1)"),
     Need.SeveralGPUs: (lambda shape: shape.domain_group_gpus == 1, "several GPUs in a stage"),
 }
 
@@ -45,13 +45,13 @@ def refuse_options(request: LaunchRequest) -> None:
     why = next(_unknown(spec, release.name, release.version), None) if spec.image is None else None
     if why is not None:
         option, allowed = why
-        raise Invalid(Reason.FeatureUnsupported, f"engine.args {option} is not supported on {named}: {allowed}")
+        raise Invalid(Reason.FeatureUnsupported, f"spec.engine.args {option} is not supported on {named}: {allowed}")
     conflict = options_shape_conflict(spec, shape, release.version)
     if conflict is not None:
-        raise Invalid(Reason.ArgumentConflict, f"engine.args {conflict}; this replica is {shape}")
+        raise Invalid(Reason.ArgumentConflict, f"spec.engine.args {conflict}; this replica is {shape}")
     alone = _alone(spec, shape, release.version)
     if alone is not None:
-        raise Invalid(Reason.ArgumentConflict, f"engine.args {alone}")
+        raise Invalid(Reason.ArgumentConflict, f"spec.engine.args {alone}")
 
 
 def options_shape_conflict(spec: EngineSpec, shape: Shape, version: str, experts: int | None = None) -> str | None:
@@ -118,7 +118,7 @@ def _alone(spec: EngineSpec, shape: Shape, version: str) -> str | None:
         told = value_of(spec.args, rule.beside) or dict(spec.env).get(rule.variable, "")
         if told in _OFF | {"none"} or (rule.allowed and told not in rule.allowed):
             values = f" {' or '.join(rule.allowed)}" if rule.allowed else ""
-            variable = f" or {rule.variable} in engine.env" if rule.variable else ""
+            variable = f" or {rule.variable} in spec.engine.env" if rule.variable else ""
             return (
                 f"{rule.shown} needs {as_written(rule.beside)}{variable} beside it{f': use{values}' if values else ''}"
             )

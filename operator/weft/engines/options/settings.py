@@ -37,13 +37,15 @@ def settings_conflict(args: tuple[str, ...]) -> Explanation | None:
     for key, value in settings_of(args).items():
         if key not in KEYS:
             message = (
-                f"engine.args may not contain {SET} {key}: it sets fields of the file that Weft writes; "
+                f"spec.engine.args may not contain {SET} {key}: it sets fields of the file that Weft writes; "
                 f"allowed: {', '.join(KEYS)}"
             )
             return Explanation(Reason.ArgumentConflict, message)
         if not value or (key in _NUMBERS and not value.isdecimal()):
             wanted = "a whole number" if key in _NUMBERS else "a value"
-            return Explanation(Reason.ArgumentConflict, f"engine.args {SET} {key} needs {wanted}, not {value!r:.60}")
+            return Explanation(
+                Reason.ArgumentConflict, (f"spec.engine.args {SET} {key} needs {wanted}, not {value!r:.60}")
+            )
     return None
 
 

@@ -17,11 +17,11 @@ def refuse_what_vllm_alone_does(spec: PoolSpec, engine: str) -> None:
     if spec.engine.distributed != "Native":
         raise Invalid(
             Reason.FeatureUnsupported,
-            f"engine.distributed Ray is not supported on {engine}: use Native, or engine.name VLLM",
+            f"spec.engine.distributed Ray is not supported on {engine}: use Native, or spec.engine.name VLLM",
         )
     if spec.balancing is not Balancing.Internal:
         raise Invalid(
             Reason.FeatureUnsupported,
             f"shape.dataParallelBalancing {spec.balancing.value} is not supported on {engine}: use Internal, or "
-            "engine.name VLLM",
+            "spec.engine.name VLLM",
         )

@@ -84,7 +84,7 @@ def kv_cache(request: LaunchRequest) -> Arguments:
     """Arguments for the precision of the KV cache and its offloading to host memory."""
     kv = request.spec.kv
     if kv.precision not in {None, Precision.BF16, Precision.FP8}:
-        raise _unsupported(f"kvCache.precision {kv.precision}", "use BF16 or FP8")
+        raise _unsupported(f"spec.kvCache.precision {kv.precision}", "use BF16 or FP8")
     stored = ("--kv-cache-dtype", "fp8_e4m3") if kv.precision is Precision.FP8 else ()
     return (*stored, *_offload(request))
 
@@ -95,10 +95,10 @@ def kv_transfer(request: LaunchRequest) -> Arguments:
         return ()
     refuse_what_lacks_efa(request)
     if over_nvlink(request.spec):
-        raise _unsupported("kvTransfer.transport NVLink", "use Auto, RDMA, EFA or TCP")
+        raise _unsupported("spec.kvTransfer.transport NVLink", "use Auto, RDMA, EFA or TCP")
     backend = _CONNECTORS.get(request.spec.kv.connector)
     if backend is None:
-        raise _unsupported(f"kvTransfer.connector {request.spec.kv.connector}", "use NIXL or Mooncake")
+        raise _unsupported(f"spec.kvTransfer.connector {request.spec.kv.connector}", "use NIXL or Mooncake")
     shared = ("--disaggregation-transfer-backend", backend)
     if request.spec.role is Role.Prefill:
         port = ("--disaggregation-bootstrap-port", str(BOOTSTRAP_PORT))
@@ -115,9 +115,11 @@ def speculative(request: LaunchRequest) -> Arguments:
         return ()
     shape = request.plan.shape
     if shape.pipeline_parallel > 1:
-        raise _unsupported("engine.speculative with pipeline stages", "use one stage or no drafting")
+        raise _unsupported("spec.engine.speculative with pipeline stages", "use one stage or no drafting")
     if shape.data_parallel > 1 and wish.method in _DRAFT_FOR_ONE_RANK:
-        raise _unsupported(f"engine.speculative {wish.method} with attention-DP ranks", "use MTP, EAGLE3 or one rank")
+        raise _unsupported(
+            (f"spec.engine.speculative {wish.method} with attention-DP ranks"), "use MTP, EAGLE3 or one rank"
+        )
     drafting = ("--speculative-draft-model-path", wish.model) if wish.model else ()
     chain = ("--speculative-num-steps", str(wish.tokens), "--speculative-eagle-topk", "1")
     return (
@@ -171,7 +173,7 @@ def _shared_contexts(shape: Shape) -> Arguments:
 def _refuse_shared_prompts(shape: Shape) -> None:
     why = sglang_prefill_context_conflict(shape)
     if why is not None:
-        raise Invalid(Reason.FeatureUnsupported, f"shape.prefillContextParallel: {why}")
+        raise Invalid(Reason.FeatureUnsupported, f"spec.shape.prefillContextParallel: {why}")
 
 
 def _attention_ranks(request: LaunchRequest) -> Arguments:
@@ -200,16 +202,16 @@ def _offload(request: LaunchRequest) -> Arguments:
         return ()
     if request.spec.role is Role.Decode:
         # Unless told otherwise, a decode engine keeps nothing of a request that has ended.
-        where = "use it in the prefill half alone, which looks prefixes up (prefill.kvCache of a PDSplit)"
-        raise _unsupported("kvCache.offload in a decode half", where)
+        where = "use it in the prefill half alone, which looks prefixes up (spec.prefill.kvCache of a PDSplit)"
+        raise _unsupported("spec.kvCache.offload in a decode half", where)
     wish = json.loads(wish_json)
     if wish.get("backend", "Native") != "Native":
-        raise _unsupported(f"kvCache.offload.backend {wish['backend']}", "use Native")
+        raise _unsupported(f"spec.kvCache.offload.backend {wish['backend']}", "use Native")
     gpus = request.plan.shape.gpus
     gigabytes = int(parse_quantity(wish["size"]) / gpus / BYTES_PER_GB)
     if gigabytes < 1:
         raise _unsupported(
-            f"kvCache.offload.size {wish['size']} for {counted(gpus, 'GPU')}", "give each GPU at least 1 GB"
+            f"spec.kvCache.offload.size {wish['size']} for {counted(gpus, 'GPU')}", "give each GPU at least 1 GB"
         )
     return ("--enable-hierarchical-cache", "--hicache-size", str(gigabytes), *disk_arguments(request))
 

@@ -47,10 +47,10 @@ def _model_claims(request: LaunchRequest) -> Iterator[tuple[bool, str, str]]:
     model = request.spec.model
     names, uri = model.served_names, model.source is not None and model.source.kind is SourceKind.URI
     unnamed = release_order(request.plan.engine.version) < NAMES_ITS_MODEL
-    yield uri, "model.source.uri", "use huggingFace, pvc or image"
+    yield uri, "spec.model.source.uri", "use huggingFace, pvc or image"
     # `lora_config` has no names: a request brings `lora_request` with a path, and so could read any folder of the pod.
     nameless = "remove it, as its server knows no adapter by name, only by a path in each request"
-    yield bool(model.adapters), "model.adapters", nameless
+    yield bool(model.adapters), "spec.model.adapters", nameless
     yield bool(names) and unnamed, "model.servedNames", "remove it, or use version 1.3.0rc6 or later"
     yield len(names) > 1, "more than one of model.servedNames", "name one"
 
@@ -59,9 +59,10 @@ def _engine_claims(request: LaunchRequest) -> Iterator[tuple[bool, str, str]]:
     spec, engine = request.spec, request.plan.engine
     other, why = foreign_server(engine.image) or ("", "")
     instead = (
-        f"leave engine.image out, or name one with trtllm-serve, not {other}, {why}; model.source takes the weights"
+        f"leave spec.engine.image out, or name one with trtllm-serve, not {other}, {why}; "
+        "spec.model.source takes the weights"
     )
-    yield bool(other), f"engine.image {engine.image}", instead
+    yield bool(other), f"spec.engine.image {engine.image}", instead
     asks_for_keys = spec.router.api_key_secret is not None
     yield asks_for_keys, "router.apiKeySecretRef", "remove it, as its server asks for no key"
 
@@ -69,12 +70,12 @@ def _engine_claims(request: LaunchRequest) -> Iterator[tuple[bool, str, str]]:
 def _kv_claims(request: LaunchRequest) -> Iterator[tuple[bool, str, str]]:
     kv = request.spec.kv
     stored = kv.precision not in {None, Precision.BF16, Precision.FP8}
-    yield stored, f"kvCache.precision {kv.precision}", "use BF16 or FP8"
+    yield stored, f"spec.kvCache.precision {kv.precision}", "use BF16 or FP8"
     other = request.spec.role.is_half and kv.connector != "NIXL"
-    yield other, f"kvTransfer.connector {kv.connector}", "use NIXL"
-    yield over_efa(request.spec), "kvTransfer.transport EFA", "use Auto, RDMA or TCP"
-    yield over_nvlink(request.spec), "kvTransfer.transport NVLink", "use Auto, RDMA or TCP"
+    yield other, f"spec.kvTransfer.connector {kv.connector}", "use NIXL"
+    yield over_efa(request.spec), "spec.kvTransfer.transport EFA", "use Auto, RDMA or TCP"
+    yield over_nvlink(request.spec), "spec.kvTransfer.transport NVLink", "use Auto, RDMA or TCP"
     if kv.offload_json is not None:
-        yield request.spec.role.is_half, "kvCache.offload in a half of a split", "use it in Aggregated pools"
+        yield request.spec.role.is_half, "spec.kvCache.offload in a half of a split", "use it in Aggregated pools"
         backend = json.loads(kv.offload_json).get("backend", "Native")
-        yield backend != "Native", f"kvCache.offload.backend {backend}", "use Native"
+        yield backend != "Native", f"spec.kvCache.offload.backend {backend}", "use Native"

@@ -71,7 +71,8 @@ def kv_cache(request: LaunchRequest) -> Arguments:
     kv = request.spec.kv
     if kv.precision not in {None, Precision.BF16, Precision.FP8}:
         raise Invalid(
-            Reason.FeatureUnsupported, f"kvCache.precision {kv.precision} is not supported on vLLM: use BF16 or FP8"
+            Reason.FeatureUnsupported,
+            (f"spec.kvCache.precision {kv.precision} is not supported on vLLM: use BF16 or FP8"),
         )
     stored = ("--kv-cache-dtype", "fp8") if kv.precision is Precision.FP8 else ()
     return (*stored, *_offload(request))

@@ -67,7 +67,9 @@ def refuse_what_cannot_be_balanced(request: LaunchRequest) -> None:
     if found is Balancing.Internal:
         return
     if given(request.spec.engine.args, "--enable-elastic-ep") == "true":
-        message = f"engine.args may not contain --enable-elastic-ep beside {field}: vLLM takes it for Internal only"
+        message = (
+            f"spec.engine.args may not contain --enable-elastic-ep beside {field}: vLLM takes it for Internal only"
+        )
         raise Invalid(Reason.ArgumentConflict, message)
     if found is not Balancing.MultiPort:
         return
@@ -77,7 +79,7 @@ def refuse_what_cannot_be_balanced(request: LaunchRequest) -> None:
         raise Invalid(Reason.EngineUnsupported, message)
     counts = {given(request.spec.engine.args, flag) for flag in ("--api-server-count", "-asc")}
     if not counts <= {"", "1"}:
-        message = f"engine.args may not contain --api-server-count beside {field}, where each rank has one server"
+        message = f"spec.engine.args may not contain --api-server-count beside {field}, where each rank has one server"
         raise Invalid(Reason.ArgumentConflict, message)
 
 

@@ -65,14 +65,14 @@ def _refuse_what_lacks(request: LaunchRequest) -> None:
     if kv.connector == "LMCache":
         raise Invalid(
             Reason.FeatureUnsupported,
-            f"kvTransfer.connector LMCache is not supported in a {role.value} pool: it needs a proxy of "
-            "its own, which vllm-router and llm-d's sidecar are not; use NIXL, and kvCache.offload beside "
+            f"spec.kvTransfer.connector LMCache is not supported in a {role.value} pool: it needs a proxy of "
+            "its own, which vllm-router and llm-d's sidecar are not; use NIXL, and spec.kvCache.offload beside "
             "it where prefixes come again",
         )
     if kv.connector == "Mooncake":
         _refuse_older(request, BRINGS_MOONCAKE, "brings no Mooncake", "use NIXL")
         if request.on_cpu:
-            raise Invalid(Reason.FeatureUnsupported, "kvTransfer.connector Mooncake needs accelerators: use NIXL")
+            raise Invalid(Reason.FeatureUnsupported, "spec.kvTransfer.connector Mooncake needs accelerators: use NIXL")
     if kv.offload_json is not None:
         _refuse_joined(request, json.loads(kv.offload_json).get("backend", "Native"))
 
@@ -83,10 +83,10 @@ def _refuse_joined(request: LaunchRequest, backend: str) -> None:
     if backend != "Native":
         raise Invalid(
             Reason.FeatureUnsupported,
-            f"kvCache.offload.backend {backend} is not supported in a half of a split: with its connector vLLM turns "
+            f"spec.kvCache.offload.backend {backend} is not supported in a half of a split: with its connector vLLM turns "
             "off its hybrid memory, and halves that differ in that refuse each other's KV; use Native",
         )
-    _refuse_older(request, OFFLOADS_BESIDE[connector], f"takes no kvCache.offload beside {connector}", "remove it")
+    _refuse_older(request, OFFLOADS_BESIDE[connector], f"takes no spec.kvCache.offload beside {connector}", "remove it")
 
 
 def _refuse_older(request: LaunchRequest, since: Version, lacks: str, instead: str) -> None:

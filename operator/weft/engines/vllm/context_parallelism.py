@@ -76,5 +76,5 @@ def _prefill_claims(asked: Sharing) -> Iterator[tuple[bool, str]]:
     yield bool(asked.spec.model.adapters), "vLLM shares no prompts beside LoRA adapters; allowed: 1"
     yield asked.spec.kv.connector != "NIXL", "only NIXL transfers the KV of shared prompts; allowed: 1"
     offloads = asked.spec.kv.offload_json is not None
-    yield offloads, "prompts are shared by a half that only gives KV away, without kvCache.offload; allowed: 1"
+    yield offloads, "prompts are shared by a half that only gives KV away, without spec.kvCache.offload; allowed: 1"
     yield asked.drafts not in {"", "MTP"}, f"vLLM shares no prompts while {asked.drafts} drafts; allowed: 1"

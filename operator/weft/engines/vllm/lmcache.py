@@ -154,6 +154,7 @@ def refuse_adapters_beside_lmcache(spec: PoolSpec) -> None:
     if spec.model.adapters and keeps_by_lmcache(spec):
         raise Invalid(
             Reason.FeatureUnsupported,
-            "kvCache.offload.backend LMCache beside model.adapters is not supported: it would give the KV of one "
+            "spec.kvCache.offload.backend LMCache beside spec.model.adapters is not "
+            "supported: it would give the KV of one "
             "adapter to another; use Native",
         )

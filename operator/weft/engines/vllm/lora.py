@@ -46,10 +46,10 @@ def _rank(request: LaunchRequest) -> Arguments:
     sizes = [int(size) for size in allowed_values(release.name, release.version, _RANK)]
     if own:
         if own.isdecimal() and int(own) < rank:
-            message = f"engine.args {_RANK} {own} has no room for spec.model.adapters of rank {rank}: remove it"
+            message = f"spec.engine.args {_RANK} {own} has no room for spec.model.adapters of rank {rank}: remove it"
             raise Invalid(Reason.ArgumentConflict, message)
         return ()
     if rank > sizes[-1]:
-        message = f"model.adapters of rank {rank} are not supported on vLLM: ranks go up to {sizes[-1]}"
+        message = f"spec.model.adapters of rank {rank} are not supported on vLLM: ranks go up to {sizes[-1]}"
         raise Invalid(Reason.FeatureUnsupported, message)
     return (_RANK, str(next(size for size in sizes if size >= rank)))

@@ -76,7 +76,7 @@ def refuse_what_cannot_run_on_ray(request: LaunchRequest) -> None:
         return
     why = next(_against(request), None)
     if why is not None:
-        raise Invalid(Reason.FeatureUnsupported, f"engine.distributed Ray {why}")
+        raise Invalid(Reason.FeatureUnsupported, f"spec.engine.distributed Ray {why}")
 
 
 def _against(request: LaunchRequest) -> Iterator[str]:
@@ -89,6 +89,6 @@ def _against(request: LaunchRequest) -> Iterator[str]:
         yield f"has one server, and shape.dataParallelBalancing {spec.balancing.value} several: use Native, or Internal"
     if parse_version(version) >= BRINGS_NO_RAY and spec.engine.image is None:
         yield (
-            f"is not in the image of vLLM {version}: use Native, a version before 0.18.0, or an engine.image of "
+            f"is not in the image of vLLM {version}: use Native, a version before 0.18.0, or a spec.engine.image of "
             "your own that has Ray"
         )

@@ -51,7 +51,8 @@ class GatewayCache:
             if listing.missing:
                 return Explanation(
                     Reason.GatewayAPIMissing,
-                    f"the cluster has no {listing.name} (v1), which router.type Gateway needs: install its definitions",
+                    f"the cluster has no {listing.name} (v1), which spec.router.type Gateway needs: "
+                    "install its definitions",
                 )
             if not listing.present:
                 return Explanation(Reason.FrontStarting, f"{listing.name} could not be listed yet")
