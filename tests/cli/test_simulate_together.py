@@ -279,6 +279,12 @@ def test_a_page_has_a_part_for_each_and_the_reasons_of_all(tmp_path: Path) -> No
 # what it refuses
 
 
+def test_a_resource_without_requests_is_said_to_have_none() -> None:
+    said = simulated(*asked(chat=SHORT, reasoner="none")).out
+    assert "no requests" in [line.strip() for line in said.splitlines()]
+    assert "at once" not in said
+
+
 WRONG = {
     "no name": (
         ("--trace", SHORT),

@@ -149,10 +149,11 @@ def heading(report: Report, *, faults: bool = True) -> list[str]:
     every = len(outcome.came)
     spread = f"in {seconds(report.seconds)}, {request_rate(every / report.seconds)}" if report.seconds else "at once"
     warm_up = f"; the first {seconds(outcome.warm_up)} do not count" if outcome.warm_up > 0 else ""
+    came = f": {every:,} request{'s' if every != 1 else ''} {spread}" if every else ""
     shapes = dict.fromkeys(f"{pool.name} {pool.shape} of {counted(pool.gpus, 'GPU')}" for pool in outcome.pools)
     lines = [
         f"{outcome.model} as {', '.join(shapes)}",
-        f"{report.trace}: {every:,} request{'s' if every != 1 else ''} {spread}{warm_up}",
+        f"{report.trace}{came}{warm_up}",
         f"SLO: {slo_words(outcome.slo)}",
         f"a start takes {seconds(report.start_up_seconds)} on a node that has the image",
     ]
