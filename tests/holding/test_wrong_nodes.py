@@ -63,7 +63,7 @@ WRONG: dict[str, tuple[list[Json], str, str]] = {
         "is the device plugin running?",
         "status.capacity must be an object of amounts",
     ),
-    "10,000 taints": ([tainted("b")], "node b has the taint team-0/x=:NoSchedule", "and 9996 more taints"),
+    "10,000 taints": ([tainted("b")], "node b has the taint team-0/x:NoSchedule", "and 9996 more taints"),
     "no GPU in the fabric": (
         [{"metadata": {"name": "cpu"}, "status": {"capacity": {"cpu": "8"}}}],
         "the cluster has none",

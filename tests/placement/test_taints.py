@@ -102,7 +102,8 @@ def test_who_may_use_what_is_as_by_comparing_each_toleration_with_each_taint(
             for node in domain.domain.nodes:
                 away = keeps_away(node, placement)
                 if away is not None:
-                    told = f"node {node.name} has the taint {away.key}={away.value}:{away.effect}"
+                    named = f"{away.key}={away.value}:{away.effect}".replace("=:", ":")
+                    told = f"node {node.name} has the taint {named}, which spec.placement.tolerations does not tolerate"
                     assert (refused[node.name].reason, refused[node.name].message) == (Reason.NodeTainted, told)
                 elif node.shared and whole:
                     assert refused[node.name].reason is Reason.SharedDevice
@@ -121,7 +122,10 @@ def test_a_taint_of_one_tray_leaves_the_others_of_its_rack() -> None:
 
 def test_who_has_nothing_is_told_by_the_first_node_that_keeps_it_off() -> None:
     fabric = free_map([replace(board(f"b-{index}"), taints=(taint(f"t{index}"),)) for index in range(2)]).fabric
-    assert "node b-0 has the taint t0=:NoSchedule" in no_supplier(fabric, PlacementSpec()).message
+    assert (
+        "node b-0 has the taint t0:NoSchedule, which spec.placement.tolerations does not tolerate"
+        in no_supplier(fabric, PlacementSpec()).message
+    )
 
 
 def with_own(node: NodeRecord, index: int) -> NodeRecord:

@@ -108,9 +108,9 @@ def is_tolerated(node: FabricNode, tolerated: Taints) -> Explanation | None:
     """
     for taint in node.taints:
         if taint.key != node.resource and taint.effect in BLOCKING_EFFECTS and taint not in tolerated:
-            return Explanation(
-                Reason.NodeTainted, f"node {node.name} has the taint {taint.key}={taint.value}:{taint.effect}"
-            )
+            named = f"{taint.key}{f'={taint.value}' if taint.value else ''}:{taint.effect}"
+            told = f"node {node.name} has the taint {named}, which spec.placement.tolerations does not tolerate"
+            return Explanation(Reason.NodeTainted, told)
     return None
 
 
