@@ -36,7 +36,9 @@ NO_ROUTER = {"router": {"type": "None", "apiKeySecretRef": {"name": "keys", "key
 # Where a split or a side of it differs from a pool; every other row of a pool holds for a half.
 OTHERS: dict[str, Row] = {
     "kvCache.offload.backend": Refused("LMCache", NATIVE_OFFLOAD, ROWS["kvCache.offload.backend"].beside),
-    "kvCache.offload.diskGiB": Refused(500, "spec.kvCache.offload in a decode half", ROWS["kvCache.offload.diskGiB"].beside),
+    "kvCache.offload.diskGiB": Refused(
+        500, "spec.kvCache.offload in a decode half", ROWS["kvCache.offload.diskGiB"].beside
+    ),
     "prefill.kvCache.offload.diskGiB": Rendered(
         500, beside={"engine": {"name": "SGLang"}, "prefill": {"kvCache": {"offload": {"size": "64Gi"}}}}
     ),

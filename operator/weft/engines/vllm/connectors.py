@@ -83,8 +83,8 @@ def _refuse_joined(request: LaunchRequest, backend: str) -> None:
     if backend != "Native":
         raise Invalid(
             Reason.FeatureUnsupported,
-            f"spec.kvCache.offload.backend {backend} is not supported in a half of a split: with its connector vLLM turns "
-            "off its hybrid memory, and halves that differ in that refuse each other's KV; use Native",
+            f"spec.kvCache.offload.backend {backend} is not supported in a half of a split: with its connector vLLM "
+            "turns off its hybrid memory, and halves that differ in that refuse each other's KV; use Native",
         )
     _refuse_older(request, OFFLOADS_BESIDE[connector], f"takes no spec.kvCache.offload beside {connector}", "remove it")
 
