@@ -202,6 +202,19 @@ def test_a_device_that_no_node_offers_is_named() -> None:
     )
 
 
+def test_the_rdma_devices_that_a_node_has_are_named_where_it_lacks_the_wanted_ones() -> None:
+    """Each device plugin lets the administrator choose the name: a pool that uses another one's is easily mended."""
+    nodes = [with_the_rest(board(name), rdma_ib=8.0, cpu=192.0) for name in ("b-0", "b-1")]
+    nodes = [replace(each, allocatable=(*each.allocatable, ("rdma/ib", 8))) for each in nodes]
+    found = find_slot(tp(8), ANYWHERE, free_map(nodes), needs=(("rdma/hca", "8"),))
+    assert isinstance(found, PlacementRefusal)
+    assert found.explanation.message.endswith("node b-0 has 0 rdma/hca, not 8 (its RDMA devices: 8 rdma/ib)")
+    for needs in ((("rdma/ib", "9"),), (("cpu", "200"),)):
+        found = find_slot(tp(8), ANYWHERE, free_map(nodes), needs=needs)
+        assert isinstance(found, PlacementRefusal)
+        assert "RDMA" not in found.explanation.message
+
+
 def test_devices_that_others_hold_are_not_there() -> None:
     nodes = [with_the_rest(board(name), rdma_ib=8.0) for name in ("b-0", "b-1")]
     other = replace(busy("x", "b-0", 1), requests=(("nvidia.com/gpu", 1), ("rdma/ib", 4)))

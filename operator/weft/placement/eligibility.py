@@ -192,8 +192,15 @@ def has_the_rest(node: FabricNode, needs: Mapping[str, float]) -> Explanation | 
     for resource, amount in needs.items():
         if (there := left.get(resource, 0.0)) < amount:
             message = f"node {node.name} has {_shown(resource, there)} {resource}, not {_shown(resource, amount)}"
-            return Explanation(Reason.NodeLacksResource, message)
+            return Explanation(Reason.NodeLacksResource, message + _what_it_has_instead(node, resource))
     return None
+
+
+def _what_it_has_instead(node: FabricNode, resource: str) -> str:
+    """Its RDMA devices by the names that its own device plugins gave them, if it lacks a device altogether."""
+    is_device = "/" in resource and resource not in dict(node.nics)
+    named = ", ".join(f"{count} {name}" for name, count in node.nics)
+    return f" (its RDMA devices: {named})" if is_device and named else ""
 
 
 def _shown(resource: str, amount: float) -> str:
