@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from kubernetes.client import ApiClient, Configuration
 
 from tests.protocol.scripted_server import POOLS, ScriptedServer
 from weft.control import listing
+from weft.control.absent_kinds import AbsentKinds
 from weft.control.listing import keep_listing
 from weft.control.options import RunOptions
 from weft.observe.custom_resources.cache import ResourceCache
@@ -46,9 +48,34 @@ async def test_what_is_no_list_ends_one_attempt_and_not_the_operator(
         server.answer = first
         context: Any = SimpleNamespace(options=RunOptions(), resources=cache, executor=threads)
         client = ApiClient(Configuration(host=server.url))
-        task = asyncio.create_task(keep_listing(context, client))
+        task = asyncio.create_task(keep_listing(context, client, AbsentKinds()))
         while not cache.synced:
             await asyncio.sleep(0.01)
             assert not task.done()
         task.cancel()
     assert ["chat"] == [body["metadata"]["name"] for body in cache.bodies("InferencePool")]
+
+
+async def test_definitions_that_are_not_there_are_told_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As where `weft run` is started before they are applied: it tries every few seconds."""
+    monkeypatch.setattr(listing, "RETRY_SECONDS", 0.01)
+    caplog.set_level(logging.WARNING, "weft")
+    cache, absent = ResourceCache(lambda _: None), AbsentKinds()
+    cache.expect(())
+    with ScriptedServer() as server, ThreadPoolExecutor(1) as threads:
+        server.answer = lambda _: web.Response(status=404, text="404 page not found")
+        context: Any = SimpleNamespace(options=RunOptions(), resources=cache, executor=threads)
+        task = asyncio.create_task(keep_listing(context, ApiClient(Configuration(host=server.url)), absent))
+        while len(server.requests) < 5:
+            await asyncio.sleep(0.01)
+            assert not task.done()
+        assert absent
+        assert len(caplog.records) == 1
+        server.heal()
+        while not cache.synced:
+            await asyncio.sleep(0.01)
+            assert not task.done()
+        assert not absent
+        task.cancel()

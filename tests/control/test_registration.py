@@ -7,6 +7,7 @@ from itertools import islice
 import kopf
 from kubernetes.client import ApiClient, Configuration
 
+from weft.control.absent_kinds import AbsentKinds
 from weft.control.watch_pacing import EndlessBackoff, PacedSessions
 from weft.control.watching import LONGEST_BACKOFF_SECONDS, Watched, register, settings, take_event
 from weft.observe.custom_resources.cache import ResourceCache
@@ -15,7 +16,7 @@ from weft.observe.custom_resources.cache import ResourceCache
 def registered() -> kopf.OperatorRegistry:
     registry = kopf.OperatorRegistry()
     client = ApiClient(Configuration(host="http://127.0.0.1:1"))
-    register(registry, Watched(client, ResourceCache(lambda _: None), ()), PacedSessions())
+    register(registry, Watched(client, ResourceCache(lambda _: None), ()), PacedSessions(AbsentKinds()))
     return registry
 
 

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.protocol.scripted_server import ScriptedServer
+from weft.control.absent_kinds import AbsentKinds
 from weft.control.watch_pacing import (
     LONGEST_PAUSE_SECONDS,
     STEADY_SECONDS,
@@ -28,7 +29,7 @@ POOLS, SPLITS = "/apis/weft.dev/v1alpha1/inferencepools", "/apis/weft.dev/v1alph
 
 def pauses(lasting: Sequence[float], pacer: WatchPacer | None = None) -> list[float]:
     """Pauses before watches that last as long as told, each asked for as the one before ends."""
-    pacer, now, found = pacer or WatchPacer(), 0.0, []
+    pacer, now, found = pacer or WatchPacer(AbsentKinds()), 0.0, []
     for seconds in lasting:
         found.append(pacer.pause(POOLS, now))
         now += found[-1]
@@ -39,7 +40,7 @@ def pauses(lasting: Sequence[float], pacer: WatchPacer | None = None) -> list[fl
 
 def test_the_first_watch_of_each_path_begins_at_once() -> None:
     """A first start of many kinds and namespaces is not delayed, whatever the others do."""
-    pacer = WatchPacer()
+    pacer = WatchPacer(AbsentKinds())
     assert pauses([0.0, 0.0], pacer)[1] > 0
     assert pacer.pause(SPLITS, 0.0) == 0
 
@@ -66,7 +67,7 @@ def test_whatever_watches_last_they_are_few(lasting: list[float]) -> None:
 
 def test_the_same_credentials_give_the_same_session_and_others_another() -> None:
     async def logged_in() -> None:
-        sessions = PacedSessions()
+        sessions = PacedSessions(AbsentKinds())
         first = sessions.session(kopf.ConnectionInfo(server="http://127.0.0.1:1", token="one"))
         assert sessions.session(kopf.ConnectionInfo(server="http://127.0.0.1:1", token="one")) is first
         await sessions.close()
@@ -82,7 +83,7 @@ def test_a_session_that_is_closed_while_a_watch_is_held_back_ends_that_watch() -
     """By aiohttp's own error kopf would log in anew, and an ending kopf wait for that for ever."""
 
     async def held_back(server: ScriptedServer) -> None:
-        sessions = PacedSessions()
+        sessions = PacedSessions(AbsentKinds())
         session = sessions.session(kopf.ConnectionInfo(server=server.url)).aiohttp_session
         async with session.get(f"{server.url}{POOLS}?watch=true") as first:
             assert first.ok

@@ -6,6 +6,7 @@ Against kopf itself, in bounded time, without a cluster: facts 1 to 3 that shape
 from __future__ import annotations
 
 import asyncio
+import logging
 import signal
 import threading
 import time
@@ -18,6 +19,7 @@ from kubernetes.client import ApiClient, Configuration
 
 from e2e.cluster.waiting import eventually
 from tests.protocol.scripted_server import POOLS, SPLITS, ScriptedServer
+from weft.control.logs import WithoutOldNews
 from weft.control.watching import RELIST_PAUSE_SECONDS, KopfThread, Round, Watched
 from weft.observe.api_server.reading import Reader
 from weft.observe.custom_resources.cache import ResourceCache, list_resources
@@ -150,6 +152,34 @@ def test_watches_that_end_as_they_begin_are_no_storm(
     eventually(lambda: "second" in watching.names(), "the watch lasts", timeout_seconds=60)
 
 
+def test_a_kind_whose_definition_is_deleted_is_told_once_and_watched_again_once_it_is_back(
+    server: ScriptedServer, watching: Watching, caplog: pytest.LogCaptureFixture
+) -> None:
+    """F22: kopf alone fails as a whole, with two tracebacks, and again each time that it is started anew."""
+    before = server.count("GET", POOLS, watch="true")
+    server.answer = lambda asked: web.Response(status=404, text="404 page not found") if POOLS == asked.path else None
+    server.cut(POOLS)
+    eventually(lambda: server.count("GET", POOLS, watch="true") >= before + 4, "it looks again", timeout_seconds=60)
+    assert watching.kopf.watchers() == 2
+    assert ["weft.control.absent_kinds"] == [each.name for each in caplog.records if each.levelno >= logging.WARNING]
+    server.heal()
+    server.put(POOLS, "second", spec={}, silent=True)
+    eventually(lambda: "second" in watching.names(), "it watches again", timeout_seconds=60)
+    assert watching.kopf.watchers() == 2
+
+
+def test_where_a_watch_was_refused_is_no_news(
+    server: ScriptedServer, watching: Watching, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Holds the private modules of kopf's errors in place, of which tracebacks are left out."""
+    server.fail(410)
+    eventually(lambda: watching.kopf.watchers() == 0, "nobody watches", timeout_seconds=60)
+    failures = [each for each in caplog.records if each.exc_info is not None]
+    assert failures
+    assert all(map(WithoutOldNews().filter, failures))
+    assert [None] * len(failures) == [each.exc_info for each in failures]
+
+
 def test_lists_that_break_off_are_no_storm(server: ScriptedServer, watching: Watching) -> None:
     def breaks_off(asked: web.Request) -> web.Response | None:
         if asked.query.get("watch") == "true":
@@ -225,7 +255,7 @@ def test_a_kopf_that_fails_as_a_whole_kills_nobody(
         watching.kopf.restart_if_a_watcher_died()
         return watching.kopf._round is not failed
 
-    server.fail(404)  # as where a definition was deleted
+    server.fail(410)
     eventually(watches_anew, "it failed as a whole", timeout_seconds=60)
     assert planned
     assert signal.pthread_kill not in planned

@@ -7,8 +7,27 @@ import logging
 import sys
 from datetime import UTC, datetime
 
+from weft.control.watch_pacing import SessionClosedError
+
 QUIET = ("kubernetes.informer", "urllib3", "aiohttp.access", "kopf", "prometheus_api_client")
-STARTS_OF_KOPF = "kopf._core.reactor.running"  # warns at each start that it gets no signals, which Weft handles itself
+# What kopf warns of and Weft handles or tells itself: at each start that it gets no signals, and absent kinds.
+TOLD_ANYWAY = ("kopf._core.reactor.running", "kopf._core.reactor.observation")
+_ANSWERS = "kopf._cogs.clients"  # the modules of errors that kopf makes of the API server's answers: private, see tests
+
+
+def says_all(error: BaseException | None) -> bool:
+    """Whether an error is what the API server answered kopf, or our own end of a watch: where it came up is no news."""
+    return isinstance(error, SessionClosedError) or type(error).__module__.startswith(_ANSWERS)
+
+
+class WithoutOldNews(logging.Filter):
+    """Lets every record pass, and those of errors that say all without their traceback, which has forty lines."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Always true."""
+        if record.exc_info is not None and says_all(record.exc_info[1]):
+            record.exc_info = None
+        return True
 
 
 class JsonFormatter(logging.Formatter):
@@ -32,8 +51,10 @@ def set_up_logs(*, as_json: bool) -> None:
     handler = logging.StreamHandler(sys.stderr)
     plain = logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
     handler.setFormatter(JsonFormatter() if as_json else plain)
+    handler.addFilter(WithoutOldNews())
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
     for name in QUIET:
         logging.getLogger(name).setLevel(logging.WARNING)
     logging.getLogger("kubernetes.informer").setLevel(logging.CRITICAL)
-    logging.getLogger(STARTS_OF_KOPF).setLevel(logging.ERROR)
+    for name in TOLD_ANYWAY:
+        logging.getLogger(name).setLevel(logging.ERROR)

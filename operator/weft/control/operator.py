@@ -87,7 +87,8 @@ class Operator:
             converge = ConvergeLoop(context, Viewer(context).view)
             wants.append(converge.want)
             told = partial(_spread, wake, wants, None)
-            watching = KopfThread(Watched(client, context.resources, self._options.namespaces))
+            watched = Watched(client, context.resources, self._options.namespaces)
+            watching = KopfThread(watched)
             await self._probes(exits, context, watching)
             watching.start()
             exits.callback(watching.stop, STOP_SECONDS)
@@ -96,7 +97,7 @@ class Operator:
             loops = (
                 DecideLoop(context, wake).run(),
                 converge.run(),
-                keep_listing(context, client),
+                keep_listing(context, client, watched.absent),
                 keep_collecting(context, told),
                 keep_looking_back(context),
             )

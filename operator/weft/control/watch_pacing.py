@@ -1,8 +1,9 @@
-"""A pause before a watch that follows one which ended too soon.
+"""A pause before a watch that follows one which ended too soon, and before the next try of one that is not found.
 
 kopf asks again at once after a watch that closes as it opens (behind a proxy that does not stream: thousands of times a
-second), and after a tenth of a second where it sends 410 first. No setting of kopf changes the former. A session of our
-own is the place that kopf documents for rules about requests, and aiohttp's middleware the one that may hold them back.
+second), and after a tenth of a second where it sends 410 first. No setting of kopf changes the former. Where the kind
+is not found, as its definition was deleted, kopf fails as a whole. A session of our own is the place that kopf
+documents for rules about requests, and aiohttp's middleware the one that may hold them back.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ import kopf
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from weft.control.absent_kinds import AbsentKinds
+
+NOT_FOUND = 404
 STEADY_SECONDS = 5.0  # a watch that lasted this long was no failure: the next begins at once
 LONGEST_PAUSE_SECONDS = 10.0  # news wait for as long; kopf's timeouts of a request include it
 
@@ -43,12 +47,17 @@ class SessionClosedError(Exception):
     By the error that aiohttp raises kopf would log in anew, and wait for ever where it closed the session as it ends.
     """
 
+    def __init__(self) -> None:
+        """It always says the same."""
+        super().__init__("the session was closed while a watch was held back")
+
 
 class WatchPacer:
     """When the next watch of a path may begin. All times are seconds of one monotonic clock."""
 
-    def __init__(self) -> None:
-        """No path was watched yet."""
+    def __init__(self, absent: AbsentKinds) -> None:
+        """No path was watched yet; `absent` is told of kinds that are not found."""
+        self._absent = absent
         self._began: dict[str, float] = {}
         self._pauses: dict[str, Iterator[float]] = {}
 
@@ -67,29 +76,40 @@ class WatchPacer:
     async def __call__(
         self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
     ) -> aiohttp.ClientResponse:
-        """Middleware of a session: hold back watches, and nothing else. After refusals kopf itself pauses.
+        """Middleware of a session: hold back watches, and nothing else. After other refusals kopf itself pauses.
 
         Raises `SessionClosedError`.
         """
         if request.url.query.get("watch") != "true":
             return await handler(request)
-        path = request.url.path
-        await asyncio.sleep(self.pause(path, time.monotonic()))
-        if request.session.closed:
-            raise SessionClosedError
-        began = time.monotonic()
-        response = await handler(request)
+        path, tries = request.url.path, iter(EndlessBackoff(LONGEST_PAUSE_SECONDS))
+        await _held_back(request, self.pause(path, time.monotonic()))
+        while True:
+            began = time.monotonic()
+            response = await handler(request)
+            if response.status != NOT_FOUND:
+                break
+            response.release()
+            self._absent.note_absent(request.url.name)
+            await _held_back(request, next(tries))
         if response.ok:
+            self._absent.note_served(request.url.name)
             self.watched(path, began)
         return response
+
+
+async def _held_back(request: aiohttp.ClientRequest, seconds: float) -> None:
+    await asyncio.sleep(seconds)
+    if request.session.closed:
+        raise SessionClosedError
 
 
 class PacedSessions:
     """Sessions for one run of kopf, as kopf makes them from a login, in which watches are paced."""
 
-    def __init__(self) -> None:
-        """Nothing is open."""
-        self._pacer = WatchPacer()
+    def __init__(self, absent: AbsentKinds) -> None:
+        """Nothing is open; `absent` is told of kinds that are not found."""
+        self._pacer = WatchPacer(absent)
         self._last: tuple[kopf.ConnectionInfo, kopf.AiohttpSession] | None = None
 
     def session(self, login: kopf.ConnectionInfo) -> kopf.AiohttpSession:

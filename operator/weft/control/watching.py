@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import kopf
 
+from weft.control.absent_kinds import AbsentKinds
 from weft.control.connection import kopf_connection
+from weft.control.logs import says_all
 from weft.control.watch_pacing import EndlessBackoff, PacedSessions
 from weft.domain import labels
 from weft.observe.custom_resources.cache import PLURALS, version_of
@@ -41,11 +43,12 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """What the handlers need."""
+    """What the handlers need, and what they find absent."""
 
     client: ApiClient
     resources: ResourceCache
     namespaces: tuple[str, ...]
+    absent: AbsentKinds = field(default_factory=AbsentKinds)
 
 
 def settings() -> kopf.OperatorSettings:
@@ -117,6 +120,7 @@ class Round:
         """Watch; returns when told to end, or when kopf failed as a whole."""
         with asyncio.Runner() as runner:
             self.loop = runner.get_loop()
+            self.loop.set_exception_handler(_tell_unless_told)
             try:
                 runner.run(self._watch())
             except Exception as error:  # noqa: BLE001 - whatever it was, watching goes on
@@ -124,7 +128,7 @@ class Round:
                 self.stopped.wait(PAUSE_SECONDS)
 
     async def _watch(self) -> None:
-        registry, sessions = kopf.OperatorRegistry(), PacedSessions()
+        registry, sessions = kopf.OperatorRegistry(), PacedSessions(self.watched.absent)
         register(registry, self.watched, sessions)
         namespaces = self.watched.namespaces
         if self.over.is_set():  # set while the round was being prepared
@@ -182,7 +186,8 @@ class KopfThread:
         young = time.monotonic() - self._round.began < patience_seconds
         if young or self.watchers() >= self.expected_watchers:
             return False
-        log.warning("a watch of our resources ended: watching anew")
+        if not self._watched.absent:  # which was told, and kopf watches nothing that is absent as it starts
+            log.warning("a watch of our resources ended: watching anew")
         self._round.began = time.monotonic()
         self._round.over.set()
         return True
@@ -198,6 +203,12 @@ class KopfThread:
             if running.is_alive() and not self._stopped.is_set():
                 log.warning("kopf does not end: watching anew beside it")
             self._round = Round(self._watched, self._stopped)
+
+
+def _tell_unless_told(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log what a task left behind as asyncio does, except errors that kopf has logged already."""
+    if not says_all(context.get("exception")):
+        loop.default_exception_handler(context)
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - any JSON
