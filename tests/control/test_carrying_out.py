@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
@@ -55,7 +56,7 @@ class Cluster:
 
     def __init__(self, refused: dict[str, WeftError] | None = None) -> None:
         self.done: list[Action] = []
-        self._refused = refused or {}
+        self._refused = {} if refused is None else refused
 
     def do(self, action: Action) -> None:
         self.done.append(action)
@@ -100,6 +101,22 @@ def test_a_used_up_quota_costs_one_refusal_and_the_rest_is_done(threads: ThreadP
     actions: list[Action] = [delete(9), *(create(number) for number in range(50)), delete(8)]
     assert Carrier(cluster.do, threads, 8).carry_out(actions) == NO_POD
     assert [delete(9), create(0), delete(8)] == cluster.done
+
+
+def test_a_refusal_is_logged_once_until_it_changes_or_is_over(
+    threads: ThreadPoolExecutor, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is tried again after 1, 2, 4 ... seconds, and for ever."""
+    caplog.set_level(logging.INFO, "weft")
+    refused: dict[str, WeftError] = {"p-0": QUOTA}
+    carrier = Carrier(Cluster(refused).do, threads, 8)
+    logged = []
+    for error in (QUOTA, QUOTA, POLICY, POLICY, None, POLICY):
+        refused.clear()
+        refused.update({} if error is None else {"p-0": error})
+        carrier.carry_out([create(0)])
+        logged.append(len(caplog.records))
+    assert [1, 1, 2, 2, 2, 3] == logged
 
 
 def test_a_refusal_in_a_wave_ends_the_creation_of_pods(threads: ThreadPoolExecutor) -> None:

@@ -74,6 +74,26 @@ def test_a_status_that_is_refused_is_tried_again_at_growing_intervals() -> None:
     assert any(passes[-31:])  # at least once a minute
 
 
+def test_what_is_refused_is_logged_once_until_it_changes_or_is_over(caplog: pytest.LogCaptureFixture) -> None:
+    """Each of these passes tries again."""
+    server, other, logged = Server(), Blocked(Reason.NotPermitted, "of somebody else"), []
+    for error in (NOT_PERMITTED, NOT_PERMITTED, other, None, other):
+        server.refused = {} if error is None else {"b": error}
+        server.write(GIVES_UP, seconds=60.0)
+        logged.append(len(caplog.records))
+    assert [1, 1, 2, 2, 3] == logged
+
+
+def test_an_outage_is_logged_once_until_it_is_over(caplog: pytest.LogCaptureFixture) -> None:
+    """A pass comes every two seconds, and each error of a connection has words of its own."""
+    server, logged = Server(), []
+    for number in (0, 1, None, 2):
+        server.refused = {} if number is None else {"b": Retry(Reason.ApiUnavailable, f"connection {number}")}
+        server.write(GIVES_UP, seconds=60.0)
+        logged.append(len(caplog.records))
+    assert [1, 1, 1, 2] == logged
+
+
 def test_nobody_takes_what_a_refused_pool_gives_up_while_its_write_waits() -> None:
     """S2."""
     server = Server(b=NOT_PERMITTED)

@@ -9,6 +9,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from weft.apply import ServerError, Unanswered
+from weft.control.told_once import ToldOnce
 from weft.domain.action import (
     ApplyObject,
     CreatePod,
@@ -90,11 +91,15 @@ class FailedPass:
 
 @dataclass(frozen=True, slots=True)
 class Carrier:
-    """Carries out actions: one by `do`, up to `largest` concurrently in the threads of `writing`."""
+    """Carries out actions: one by `do`, up to `largest` concurrently in the threads of `writing`.
+
+    Each refusal is logged once until it changes.
+    """
 
     do: Callable[[Action], None]
     writing: Executor
     largest: int
+    told: ToldOnce = field(default_factory=ToldOnce)
 
     def carry_out(self, actions: Iterable[Action], known: FailedPass | None = None) -> FailedPass | None:
         """Carry out the actions and return the first refusal, None without one.
@@ -134,12 +139,14 @@ class Carrier:
         return [(action, error) for action, error in zip(wave, found, strict=True) if error is not None]
 
     def _refusal(self, action: Action) -> WeftError | None:
+        subject = f"{type(action).__name__} of {_namespace(action)}/{_named(action)}"
         try:
             self.do(action)
         except WeftError as error:
-            if not isinstance(error, Retry):
-                log.info("%s was refused: %s", type(action).__name__, error)
+            if not isinstance(error, Retry) and self.told.is_news(subject, str(error)):
+                log.info("%s was refused: %s", subject, error)
             return error
+        self.told.end(subject)
         return None
 
 
@@ -198,6 +205,12 @@ def _named(action: Action) -> str:
             return ",".join(name for name, _ in action.pods)
         case _:
             return action.name
+
+
+def _namespace(action: Action) -> str:
+    if isinstance(action, CreatePod | ApplyObject):
+        return str(action.body["metadata"].get("namespace"))
+    return action.namespace
 
 
 def ends_what_is_alike(problem: WeftError) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from weft.apply import ServerError, Unanswered
 from weft.control.status_writer import StatusWriter
+from weft.control.told_once import ToldOnce
 from weft.control.work_queue import backoff_seconds
 from weft.decide import Persisted, in_safe_order
 from weft.decide.telling.news import news_of
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 MOST_BACKOFF_SECONDS = 60.0  # a refusal is usually a lacking permission, and whoever restores it watches
 FAILING_SECONDS = 10.0  # at most, while the API server fails: nothing else announces its recovery
+EVERYTHING = "everything"  # what is told of all statuses together
 TOLD_FROM = 4  # refusals in a row, which take seven seconds, and which no condition can report
 ILL_SECONDS = 30.0  # of unanswered requests in one pass: without quorum etcd takes seven for each status, a webhook ten
 
@@ -50,6 +52,7 @@ class DecisionWriter:
         self._clock = clock
         self._statuses = StatusWriter(context)
         self._refused: dict[str, _Refused] = {}
+        self._told = ToldOnce()
 
     def write(self, snapshot: Snapshot, decisions: Decisions, versions: Mapping[str, int]) -> None:
         """Write every decision, except those that take GPUs from a pool whose own status could not be written.
@@ -85,6 +88,7 @@ class DecisionWriter:
         """Why a decision could not be written, None if it was."""
         try:
             if self._statuses.write_decision(decision, version, now):
+                self._told.end(EVERYTHING)
                 for event in decision.events:
                     self._context.events.record(decision.key, event)
                 for news in news_of(before, decision):
@@ -100,14 +104,17 @@ class DecisionWriter:
             self._note(decision, stumbled)
             return stumbled
         self._refused.pop(decision.key.uid, None)
+        self._told.end(decision.key.uid)
         return None
 
     def _note(self, decision: PoolDecision | SplitDecision, error: WeftError) -> None:
         """Back off from a refused status; a changed object or an unreachable API server is retried in the next pass."""
         if _everything_waits(error):
-            log.warning("statuses cannot be written: %s", error)
+            if self._told.is_news(EVERYTHING, error.reason):
+                log.warning("statuses cannot be written: %s", error)
         elif not isinstance(error, Retry):
-            log.warning("status of %s was refused: %s", decision.key, error)
+            if self._told.is_news(decision.key.uid, str(error)):
+                log.warning("status of %s was refused: %s", decision.key, error)
             most = FAILING_SECONDS if isinstance(error, ServerError) else MOST_BACKOFF_SECONDS
             before = self._refused.get(decision.key.uid)
             count = before.count + 1 if before is not None and before.generation == decision.generation else 1
