@@ -11,7 +11,7 @@ from weft.domain.shape import EngineName
 from weft.engines import series_for
 from weft.observe.signals.observation import observe_pool
 from weft.observe.sources import exposition
-from weft.observe.sources.exposition import LONGEST_REMEMBERED, MOST_SAMPLES
+from weft.observe.sources.exposition import MOST_SAMPLES
 
 SERIES = series_for(EngineName.VLLM, "0.33.0")
 FIRST, SECOND = pages("vllm-0.33.0")
@@ -69,12 +69,19 @@ async def test_a_page_of_more_series_than_any_engine_has_is_no_answer() -> None:
     assert (seen.answered, seen.complete) == (0, False)
 
 
-def test_series_of_great_length_are_read_and_not_remembered() -> None:
-    """Remembered by their number, those of one engine would be all memory that there is."""
+def test_series_of_great_length_are_neither_read_nor_remembered() -> None:
+    """Remembered by number, those of one engine would be all memory that there is. A wide character takes 4 bytes."""
     exposition._key.cache_clear()
-    for length in (9, LONGEST_REMEMBERED):
-        assert [1.0] == list(exposition.parse(f'x{{label="{"a" * length}"}} 1\n', ["x"]).values())
-    assert exposition._key.cache_info().currsize == 1
+    usual, emoji = 9 * "a", "\N{SAUROPOD}"
+    for label, read in ((usual, 1), (400 * emoji, 1), (2100 * "a", 0), (600 * emoji, 0)):
+        assert read == len(exposition.parse(f'x{{label="{label}"}} 1\n', ["x"]))
+    assert exposition._key.cache_info().currsize == 2
+
+
+@pytest.mark.timeout(20)
+def test_a_page_that_is_one_series_takes_hardly_any_time() -> None:
+    """Its parser would take four minutes for these 4 MiB of quotes, and again at the next scrape."""
+    assert {} == exposition.parse(f'x{{label="{2**21 * chr(92) + chr(34)}"}} 1\n', ["x"])
 
 
 async def test_several_models_on_one_page_are_one_load() -> None:

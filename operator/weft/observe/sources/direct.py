@@ -4,6 +4,9 @@ An engine that is slow and then gives no answer is silent. However many are, a r
 timeout: engines that were silent last time are asked at the same time, at most `SILENT_AT_ONCE` in a round, longest
 waiting first; the others are asked in parallel lanes, each of which ends at a slow engine. Whatever is left comes first
 in the next round.
+
+Whoever serves an engine's page decides how much work it is. A large one is read in a thread, and after one that took
+long its engine rests: however odd its pages are, it gets a twentieth of a processor, and everybody else is asked.
 """
 
 from __future__ import annotations
@@ -35,6 +38,8 @@ SILENT_AT_ONCE = LANES = 256
 USUAL_ANSWER_BYTES = 256 * 1024
 READ_AT_ONCE = 32  # longer answers that are in memory at the same time
 LARGEST_ANSWER_BYTES = 4 * 1024 * 1024
+LONG_READING_SECONDS = 0.1  # of a processor; a usual page takes a few milliseconds the first time, then less than one
+REST_PER_READING = 20.0
 
 log = logging.getLogger(__name__)
 
@@ -52,6 +57,7 @@ class DirectSource:
         self._rings: dict[str, Ring] = {}
         self._asked: dict[_Place, float] = {}  # when each was asked last
         self._silent: set[_Place] = set()  # those that were slow then and gave no answer
+        self._rests: dict[_Place, float] = {}  # until when those are not asked whose page took long to read
         self._in_turns = False
         self._reading = asyncio.Semaphore(READ_AT_ONCE)
         self._session: aiohttp.ClientSession | None = None
@@ -60,9 +66,11 @@ class DirectSource:
         """Scrape the targets once and return the windows of all that ever answered, by pod UID."""
         wanted = [target for target in targets if target.scraped]
         self._rings = {target.uid: self._rings.get(target.uid, deque()) for target in wanted}
+        began = self._clock()
+        self._rests = {place: until for place, until in self._rests.items() if began < until}
+        wanted = [target for target in wanted if _place(target) not in self._rests]
         self._asked = {place: self._asked.get(place, -math.inf) for place in map(_place, wanted)}
         self._silent &= self._asked.keys()
-        began = self._clock()
         await self._ask(sorted(wanted, key=lambda target: self._asked[_place(target)]))
         self._tell_of_turns(sum(asked < began for asked in self._asked.values()))
         return await asyncio.to_thread(self.windows)
@@ -96,19 +104,30 @@ class DirectSource:
     async def _ask_one_by_one(self, targets: Iterator[Target]) -> None:
         """Scrape until none is left, or one is slow: a second one would make the round longer."""
         for target in targets:
-            await self._scrape(target)
-            if self._clock() - self._asked[_place(target)] > LONG_WAIT_SECONDS:
+            if await self._scrape(target) > LONG_WAIT_SECONDS:
                 return
 
-    async def _scrape(self, target: Target) -> None:
+    async def _scrape(self, target: Target) -> float:
+        """Ask one engine and remember what it shows; returns the seconds that it let us wait."""
         place = _place(target)
         self._asked[place] = self._clock()
         text = await self._fetch(target.url)
-        waited = text is None and self._clock() - self._asked[place] > LONG_WAIT_SECONDS
-        (self._silent.add if waited else self._silent.discard)(place)
-        values = parse(text, target.names) if text else {}
-        if values:
+        waited = self._clock() - self._asked[place]
+        is_silent = text is None and waited > LONG_WAIT_SECONDS
+        (self._silent.add if is_silent else self._silent.discard)(place)
+        if text and (values := await self._values(target, text)):
             self.remember(target.uid, values)
+        return waited
+
+    async def _values(self, target: Target, text: str) -> dict[SeriesKey, float]:
+        """The samples of an answer. A usual one is read here: for most of them a thread costs more than it saves."""
+        if len(text) <= USUAL_ANSWER_BYTES:
+            values, seconds = _timed(text, target.names)
+        else:
+            values, seconds = await asyncio.to_thread(_timed, text, target.names)
+        if seconds > LONG_READING_SECONDS:
+            self._rests[_place(target)] = self._clock() + REST_PER_READING * seconds
+        return values
 
     async def _fetch(self, url: str) -> str | None:
         """The answer; None if the pod does not answer, is slow, refuses, redirects or sends too much."""
@@ -144,6 +163,12 @@ class DirectSource:
             everybody = aiohttp.TCPConnector(limit=0, force_close=True)
             self._session = aiohttp.ClientSession(connector=everybody, timeout=timeout, trust_env=False)
         return self._session
+
+
+def _timed(text: str, names: tuple[str, ...]) -> tuple[dict[SeriesKey, float], float]:
+    """The samples of a page, and the seconds of a processor that reading it took."""
+    began = time.thread_time()
+    return parse(text, names), time.thread_time() - began
 
 
 def _shows_too_much(ring: Ring) -> bool:
