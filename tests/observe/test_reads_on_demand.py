@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -77,7 +79,7 @@ class TestConfigFiles:
         says(server, {}, status)
         assert ConfigFiles(reader).text("team", "model", "config.json") is None
 
-    @pytest.mark.parametrize(("answer", "status"), [({}, 500), ("<html>come back later</html>", 200)])
+    @pytest.mark.parametrize(("answer", "status"), [({}, 500), ("<html>come back later</html>", 200), ([], 200)])
     def test_an_outage_keeps_the_last_text(
         self, server: ScriptedServer, reader: Reader, answer: object, status: int
     ) -> None:
@@ -89,6 +91,27 @@ class TestConfigFiles:
         says(server, answer, status)
         clock.now = 100
         assert files.text("team", "model", "config.json") == "{}"
+
+    def test_an_outage_is_waited_for_once_and_not_by_each(self, server: ScriptedServer, reader: Reader) -> None:
+        """An API server that hangs takes half a minute for each answer, and liveness allows two minutes for all."""
+        clock = Clock()
+        files = ConfigFiles(reader, clock)
+        says(server, {}, 500)
+        assert [None] * 3 == [files.text("team", f"model-{number}", "config.json") for number in range(3)]
+        assert len(server.requests) == 1
+        says(server, {"data": {"config.json": "{}"}})
+        clock.now = 31
+        assert files.text("team", "model-2", "config.json") == "{}"
+
+    def test_what_nobody_asks_for_any_more_is_forgotten(self, server: ScriptedServer, reader: Reader) -> None:
+        """A ConfigMap may be a megabyte, and pools come and go for years."""
+        clock = Clock()
+        files = ConfigFiles(reader, clock)
+        says(server, {"data": {"config.json": "{}", "another": "x" * 1000}})
+        for number in range(100):
+            clock.now += 31
+            files.text("team", f"model-{number}", "config.json")
+        assert ["{}"] * 10 == [text for _, text in files._texts._known.values()]
 
 
 class TestPriorities:
@@ -125,6 +148,16 @@ class TestPodLogs:
         for _ in range(3):
             logs.add([FAILED], lambda _: True)
         assert len(server.requests) == 1
+
+    def test_a_kubelet_that_does_not_answer_holds_up_no_decision(self, server: ScriptedServer, reader: Reader) -> None:
+        """The API server waits half a minute for it, and a rack of engines may fail together."""
+        over = threading.Event()
+        server.answer = lambda _: web.Response(text="late" if over.wait(30) else "too late")
+        logs, pods = PodLogs(reader, 0.2), [replace(FAILED, uid=f"u-{number}") for number in range(20)]
+        began = time.monotonic()
+        assert [None] * 20 == [pod.failure and pod.failure.log_tail for pod in logs.add(pods, lambda _: True)]
+        assert time.monotonic() - began < 5
+        over.set()
 
     def test_a_refusal_is_said_and_nothing_else_breaks(self, server: ScriptedServer, reader: Reader) -> None:
         says(server, {}, 403)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from kubernetes.client.exceptions import ApiException
 from urllib3.exceptions import HTTPError
 
-from weft.observe.api_server.reading import has_nothing_for_us, resource_path
+from weft.observe.api_server.reading import resource_path
+from weft.observe.api_server.small_reads import SmallReads
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,24 +26,16 @@ class ConfigFiles:
     def __init__(self, reader: Reader, clock: Callable[[], float] = time.monotonic) -> None:
         """Nothing is read before it is asked for."""
         self._reader = reader
-        self._clock = clock
-        self._known: dict[tuple[str, str], tuple[float, dict[str, str]]] = {}
+        self._texts: SmallReads[tuple[str, str, str], str | None] = SmallReads(self._read, None, CONFIG_SECONDS, clock)
 
     def text(self, namespace: str, name: str, key: str) -> str | None:
         """The content of one key, at most half a minute old while the API server answers."""
-        read_at, data = self._known.get((namespace, name), (None, {}))
-        if read_at is None or self._clock() - read_at >= CONFIG_SECONDS:
-            data = self._read(namespace, name, data)
-            self._known[namespace, name] = (self._clock(), data)
-        return data.get(key)
+        return self._texts.get((namespace, name, key))
 
-    def _read(self, namespace: str, name: str, known: dict[str, str]) -> dict[str, str]:
-        try:
-            return dict(self._reader.get(resource_path("v1", "configmaps", namespace, name)).get("data") or {})
-        except ApiException as error:
-            return {} if has_nothing_for_us(error) else known
-        except HTTPError:
-            return known
+    def _read(self, wanted: tuple[str, str, str]) -> str | None:
+        namespace, name, key = wanted
+        data = self._reader.get(resource_path("v1", "configmaps", namespace, name)).get("data") or {}
+        return str(data[key]) if key in data else None
 
 
 class Priorities:

@@ -6,7 +6,7 @@ decision may be to delete it.
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -26,14 +26,18 @@ TAIL_LINES = 200
 TAIL_BYTES = 16 * 1024
 READ_BYTES = 1024 * 1024  # the API server cuts off the end, so ask for far more than is kept
 READS_AT_ONCE = 8
+# The API server asks the node's kubelet, for half a minute where a firewall or a tunnel is broken: a few dozen engines
+# that fail together would keep a decision for longer than liveness allows, again after each restart.
+LONGEST_READ_SECONDS = 10.0
 
 
 class PodLogs:
     """Log tails by pod UID."""
 
-    def __init__(self, reader: Reader) -> None:
-        """Nothing is read before a pod fails."""
+    def __init__(self, reader: Reader, at_most_seconds: float = LONGEST_READ_SECONDS) -> None:
+        """Nothing is read before a pod fails. A decision waits `at_most_seconds` for the logs of all that failed."""
         self._reader = reader
+        self._at_most_seconds = at_most_seconds
         self._tails: dict[str, tuple[str | None, bool]] = {}
 
     def add(self, pods: Iterable[PodRecord], needs_log: Callable[[PodRecord], bool]) -> tuple[PodRecord, ...]:
@@ -47,11 +51,14 @@ class PodLogs:
     def _read(self, pods: list[PodRecord]) -> None:
         if not pods:
             return
-        with ThreadPoolExecutor(READS_AT_ONCE, thread_name_prefix="weft-logs") as threads:
-            self._tails.update(zip((pod.uid for pod in pods), threads.map(self._tail, pods), strict=True))
+        threads = ThreadPoolExecutor(READS_AT_ONCE, thread_name_prefix="weft-logs")
+        reads = {pod.uid: threads.submit(self._tail, pod) for pod in pods}
+        ended, _ = wait(reads.values(), self._at_most_seconds)
+        threads.shutdown(wait=False, cancel_futures=True)
+        self._tails |= {uid: read.result() if read in ended else (None, False) for uid, read in reads.items()}
 
     def _tail(self, pod: PodRecord) -> tuple[str | None, bool]:
-        """(Last lines, whether reading is forbidden); an unreadable log counts as empty."""
+        """(Last lines, whether reading is forbidden); an unreadable log counts as empty, as one not read in time."""
         path = resource_path("v1", "pods", pod.namespace, pod.name) + "/log"
         query = {"tailLines": str(TAIL_LINES), "limitBytes": str(READ_BYTES), "container": ENGINE_CONTAINER}
         try:

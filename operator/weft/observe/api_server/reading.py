@@ -34,9 +34,11 @@ class Reader:
         """One object or list as plain JSON."""
         content = self._raw(path, query or {}, READ_TIMEOUT_SECONDS).data
         try:
-            answer: Json = json.loads(content)
-        except ValueError as error:
-            raise ApiException(status=BAD_GATEWAY, reason="what answers is no API server") from error
+            answer = json.loads(content)
+        except ValueError:
+            answer = None
+        if not isinstance(answer, dict):
+            raise ApiException(status=BAD_GATEWAY, reason="what answers is no API server")
         return answer
 
     def text(self, path: str, query: Mapping[str, str]) -> str:

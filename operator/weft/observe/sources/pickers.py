@@ -11,11 +11,9 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from kubernetes.client.exceptions import ApiException
-from urllib3.exceptions import HTTPError
-
 from weft.engines import FRONTS
-from weft.observe.api_server.reading import has_nothing_for_us, resource_path
+from weft.observe.api_server.reading import resource_path
+from weft.observe.api_server.small_reads import SmallReads
 from weft.observe.samples.scrape_target import Target
 
 if TYPE_CHECKING:
@@ -33,37 +31,23 @@ Named = tuple[str, str]  # (namespace, Service)
 
 
 class Pickers:
-    """Reads EndpointSlices by Service name, at most twice a minute each."""
+    """Reads EndpointSlices by Service name, at most twice a minute each; none where that is not permitted."""
 
     def __init__(self, reader: Reader, clock: Callable[[], float] = time.monotonic) -> None:
         """Nothing is read before it is asked for."""
         self._reader = reader
-        self._clock = clock
-        self._known: dict[Named, tuple[float, tuple[Target, ...]]] = {}
+        self._pods: SmallReads[Named, tuple[Target, ...]] = SmallReads(self._read, (), READ_AGAIN_SECONDS, clock)
 
     def fronts(self, pools: Iterable[PoolRecord]) -> dict[str, tuple[Target, ...]]:
         """Ready pods of the picker that a pool or split has for itself, by UID of the pool or half; blocks."""
         named = {pool.key.uid: (_named(pool), pool.split_uid or pool.key.uid) for pool in pools}
         times = Counter(service for service, _ in set(named.values()))
-        return {uid: self._pods(service) for uid, (service, _) in named.items() if service and times[service] == 1}
+        return {uid: self._pods.get(service) for uid, (service, _) in named.items() if service and times[service] == 1}
 
-    def _pods(self, service: Named) -> tuple[Target, ...]:
-        read_at, known = self._known.get(service, (None, ()))
-        if read_at is None or self._clock() - read_at >= READ_AGAIN_SECONDS:
-            known = self._read(service, known)
-            self._known[service] = (self._clock(), known)
-        return known
-
-    def _read(self, service: Named, known: tuple[Target, ...]) -> tuple[Target, ...]:
-        """The picker's pods; empty if reading is not permitted; in an outage the last answer stays."""
+    def _read(self, service: Named) -> tuple[Target, ...]:
         namespace, name = service
         path = resource_path("discovery.k8s.io/v1", "endpointslices", namespace)
-        try:
-            slices = self._reader.get(path, {"labelSelector": f"{SERVICE}={name}"}).get("items") or ()
-        except ApiException as error:
-            return () if has_nothing_for_us(error) else known
-        except HTTPError:
-            return known
+        slices = self._reader.get(path, {"labelSelector": f"{SERVICE}={name}"}).get("items") or ()
         found = {target.uid: target for each in slices for target in _targets(namespace, each)}
         return tuple(found[uid] for uid in sorted(found))
 
