@@ -23,8 +23,8 @@ from bench.result import Result
 from bench.scale_bench.measuring import peak_bytes
 from weft.api import converge_status
 from weft.catalog import load
-from weft.control.garbage import collected_afterwards
-from weft.control.status import needs_write
+from weft.control.deciding.garbage import collected_afterwards
+from weft.control.statuses.status import needs_write
 from weft.converge import Heard, converge_pool
 from weft.converge.pool import wanted_objects
 from weft.converge.replicas import replicas_of

@@ -23,7 +23,7 @@ from rich.progress import track
 from bench.records import START, edited, ended, in_clique, node_record, pod_record, pool_record, pool_spec
 from bench.result import Result
 from weft.catalog import load
-from weft.control.garbage import collected_afterwards
+from weft.control.deciding.garbage import collected_afterwards
 from weft.decide import decide
 from weft.domain.scaling_spec import ScalingSpec
 from weft.domain.snapshot import PoolObservation, PoolRecord, Snapshot

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from bench.records import START, exactly, node_record, pool_record, pool_spec
 from bench.result import Result
 from weft.catalog import load
-from weft.control.garbage import collected_afterwards
+from weft.control.deciding.garbage import collected_afterwards
 from weft.decide import decide
 from weft.domain.cluster import NodeRecord, Taint
 from weft.domain.shape import EngineName

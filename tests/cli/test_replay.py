@@ -17,7 +17,7 @@ from tests.forgetting import forget_everything
 from tests.scaling.cases import seen
 from weft import __version__
 from weft.catalog import load
-from weft.control.recording import Recorder, record_of
+from weft.control.deciding.recording import Recorder, record_of
 from weft.decide import decide
 from weft.domain.scaling_spec import ScalingSpec
 from weft.domain.workload import Role

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from weft.apply import RouterKeepsWorker, ServerError, WebhookAway
-from weft.control.carrying_out import Carrier, FailedPass, Held, waves
+from weft.control.converging.carrying_out import Carrier, FailedPass, Held, waves
 from weft.domain.action import (
     Action,
     ApplyObject,

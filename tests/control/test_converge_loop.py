@@ -14,14 +14,14 @@ from tests.converge.test_phases import EIGHT, on_its_nodes, one_pod
 from tests.converge.world import World
 from weft.apply import DeletedAgain, ServerError, WebhookAway
 from weft.catalog import load
-from weft.control import converge_loop, work_queue
 from weft.control.context import Context
-from weft.control.converge_loop import ConvergeLoop
-from weft.control.converging import Before, Converger
+from weft.control.converging import converge_loop, work_queue
+from weft.control.converging.converge_loop import ConvergeLoop
+from weft.control.converging.one_pass import Before, Converger
+from weft.control.converging.view import View
 from weft.control.health import Pulse
+from weft.control.metrics.telemetry import Telemetry
 from weft.control.options import RunOptions
-from weft.control.telemetry import Telemetry
-from weft.control.view import View
 from weft.domain.errors import Blocked, WeftError
 from weft.domain.reasons import Explanation, Reason
 from weft.observe.api_server.clock import ClusterClock

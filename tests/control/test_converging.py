@@ -11,8 +11,8 @@ import pytest
 from tests.control.test_converge_loop import UID, Cluster, running
 from tests.converge.world import World
 from weft.apply import NameTaken
-from weft.control import work_queue
-from weft.control.converging import reachable, with_problem
+from weft.control.converging import work_queue
+from weft.control.converging.one_pass import reachable, with_problem
 from weft.domain.action import ApplyObject
 from weft.domain.errors import Blocked
 from weft.domain.reasons import Explanation, Reason

@@ -10,11 +10,11 @@ import pytest
 
 from tests.fabric.cluster import board
 from weft.catalog import load
-from weft.control.decide_loop import DecideLoop
+from weft.control.converging.view import Viewer
+from weft.control.deciding.decide_loop import DecideLoop
 from weft.control.health import Pulse
+from weft.control.metrics.telemetry import Telemetry
 from weft.control.options import RunOptions
-from weft.control.telemetry import Telemetry
-from weft.control.view import Viewer
 from weft.domain.cluster import PodIdentity, PodPhase, PodRecord
 from weft.domain.labels import API_VERSION
 from weft.domain.queueing import Queueing

@@ -10,9 +10,9 @@ import pytest
 
 from tests.decide.test_persisting import at, decided, record
 from weft.apply import ServerError, WebhookAway
-from weft.control.decision_writing import DecisionWriter
+from weft.control.deciding.decision_writing import DecisionWriter
 from weft.control.health import SILENT_LOOP_SECONDS
-from weft.control.telemetry import Telemetry
+from weft.control.metrics.telemetry import Telemetry
 from weft.domain.decision import Decisions, PoolDecision
 from weft.domain.errors import Blocked, Retry, WeftError
 from weft.domain.reasons import Explanation, Reason

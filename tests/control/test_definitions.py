@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from weft.apply import ServerError, Undeclared
-from weft.control.definitions import LOOK_AGAIN_SECONDS, Definitions
-from weft.control.status_writer import StatusWriter
+from weft.control.statuses.definitions import LOOK_AGAIN_SECONDS, Definitions
+from weft.control.statuses.status_writer import StatusWriter
 from weft.domain.decision import PoolDecision
 from weft.domain.snapshot import ResourceKey
 from weft.domain.start_up import StartUp

@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.control.test_traffic_gauges import SEEN
 from tests.decide.world import pool, pool_spec
 from tests.monitoring.operating import operating
-from weft.control.telemetry import Telemetry
+from weft.control.metrics.telemetry import Telemetry
 from weft.domain.pool_memory import Outlier, Outliers
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.shape import Calibration

@@ -6,7 +6,7 @@ import gc
 
 import pytest
 
-from weft.control.garbage import collected_afterwards
+from weft.control.deciding.garbage import collected_afterwards
 
 
 def test_nothing_is_searched_in_between() -> None:

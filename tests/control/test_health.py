@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 
 from weft.control.health import ProbeServer, Pulse, Vitals, first_broken, first_missing
-from weft.control.telemetry import Telemetry
+from weft.control.metrics.telemetry import Telemetry
 
 NOW = 10_000.0
 

@@ -11,8 +11,8 @@ from tests.decide.test_splits import split_world
 from tests.decide.world import World, external, pool, pool_spec
 from tests.fabric.cluster import board
 from weft.catalog import load
-from weft.control.isolating import MOST_TRIES, TRIED_AGAIN_SECONDS, Isolating
-from weft.control.telemetry import Telemetry
+from weft.control.deciding.isolating import MOST_TRIES, TRIED_AGAIN_SECONDS, Isolating
+from weft.control.metrics.telemetry import Telemetry
 from weft.decide import decide
 from weft.domain.reasons import Reason
 from weft.domain.scaling_spec import ScalingSpec

@@ -13,10 +13,10 @@ from aiohttp import web
 from kubernetes.client import ApiClient, Configuration
 
 from tests.protocol.scripted_server import POOLS, ScriptedServer
-from weft.control import listing
-from weft.control.absent_kinds import AbsentKinds
-from weft.control.listing import keep_listing
 from weft.control.options import RunOptions
+from weft.control.watches import listing
+from weft.control.watches.absent_kinds import AbsentKinds
+from weft.control.watches.listing import keep_listing
 from weft.observe.custom_resources.cache import ResourceCache
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.control.test_definitions import STATUS, Server
-from weft.control.other_operators import REMEMBERED, OtherOperators
-from weft.control.status_writer import StatusWriter
+from weft.control.statuses.other_operators import REMEMBERED, OtherOperators
+from weft.control.statuses.status_writer import StatusWriter
 from weft.domain.labels import CONVERGE_MANAGER, DECIDE_MANAGER
 from weft.domain.reasons import Reason
 from weft.domain.snapshot import ResourceKey

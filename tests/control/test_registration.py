@@ -7,9 +7,9 @@ from itertools import islice
 import kopf
 from kubernetes.client import ApiClient, Configuration
 
-from weft.control.absent_kinds import AbsentKinds
-from weft.control.watch_pacing import EndlessBackoff, PacedSessions
-from weft.control.watching import LONGEST_BACKOFF_SECONDS, Watched, register, settings, take_event
+from weft.control.watches.absent_kinds import AbsentKinds
+from weft.control.watches.watch_pacing import EndlessBackoff, PacedSessions
+from weft.control.watches.watching import LONGEST_BACKOFF_SECONDS, Watched, register, settings, take_event
 from weft.observe.custom_resources.cache import ResourceCache
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from weft.control.status import needs_write
-from weft.control.status_writer import decided_status
+from weft.control.statuses.status import needs_write
+from weft.control.statuses.status_writer import decided_status
 from weft.domain.decision import PoolDecision
 from weft.domain.snapshot import ResourceKey
 from weft.domain.status import Observed, PoolStatus

@@ -13,8 +13,8 @@ from tests.decide.test_splits import split_world
 from tests.decide.world import World, pool, pool_spec
 from tests.fabric.cluster import board
 from weft.catalog import load
-from weft.control.isolating import LONGEST_SEARCH_SECONDS, Isolating
-from weft.control.telemetry import Telemetry
+from weft.control.deciding.isolating import LONGEST_SEARCH_SECONDS, Isolating
+from weft.control.metrics.telemetry import Telemetry
 from weft.decide import decide, steps, whose
 from weft.domain.reasons import Reason
 from weft.domain.stumbling import Stumbled

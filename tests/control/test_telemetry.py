@@ -11,8 +11,8 @@ import pytest
 from tests.decide.test_splits import half, split_world
 from tests.decide.world import World, pool, pool_spec
 from tests.fabric.cluster import board
-from weft.control.fabric_gauges import MOST_DOMAINS
-from weft.control.telemetry import Telemetry
+from weft.control.metrics.fabric_gauges import MOST_DOMAINS
+from weft.control.metrics.telemetry import Telemetry
 from weft.domain.decision import Decisions
 from weft.domain.pool_memory import Outlier, Outliers
 from weft.domain.reasons import Explanation, Reason

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from tests.decide.world import World, pool, pool_spec
 from tests.fabric.cluster import board
-from weft.control.telemetry import Telemetry
-from weft.control.traffic_gauges import TRAFFIC
+from weft.control.metrics.telemetry import Telemetry
+from weft.control.metrics.traffic_gauges import TRAFFIC
 from weft.domain.snapshot import Caveat, PoolObservation
 from weft.domain.start_up import MeasuredStart
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.render.pools import changed, over_nvlink, plan, pool, spec
-from weft.control.view import View, by_whom
+from weft.control.converging.view import View, by_whom
 from weft.domain.cluster import PodIdentity, PodPhase, PodRecord
 from weft.domain.fabric import Fabric
 from weft.domain.reasons import Explanation, Reason

@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.protocol.scripted_server import ScriptedServer
-from weft.control.absent_kinds import AbsentKinds
-from weft.control.watch_pacing import (
+from weft.control.watches.absent_kinds import AbsentKinds
+from weft.control.watches.endings import SessionClosedError
+from weft.control.watches.watch_pacing import (
     LONGEST_PAUSE_SECONDS,
     STEADY_SECONDS,
     PacedSessions,
-    SessionClosedError,
     WatchPacer,
 )
 

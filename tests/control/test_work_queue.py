@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.control import work_queue
-from weft.control.work_queue import WorkQueue, backoff_seconds
+from weft.control.converging import work_queue
+from weft.control.converging.work_queue import WorkQueue, backoff_seconds
 
 PATIENCE_SECONDS = 20.0  # for what comes at once: a busy machine stalls for seconds
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tests.decide.world import World, expert_spec, external, pool, pool_spec
 from tests.fabric.cluster import board, busy, rack
-from weft.control.telemetry import Telemetry
+from weft.control.metrics.telemetry import Telemetry
 from weft.domain.decision import CapacityRequest
 from weft.domain.spec import DomainRule
 

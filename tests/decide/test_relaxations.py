@@ -9,7 +9,7 @@ import pytest
 from tests.decide.test_splits import half, split_conditions, split_world
 from tests.decide.world import World, external, pool, pool_spec
 from tests.fabric.cluster import board
-from weft.control.telemetry import Telemetry
+from weft.control.metrics.telemetry import Telemetry
 from weft.domain.errors import Invalid
 from weft.domain.relaxations import permitting
 from weft.domain.spec import EngineSpec, PodSpec, PoolSpec

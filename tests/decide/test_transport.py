@@ -10,7 +10,7 @@ import pytest
 from tests.decide.test_splits import half, split_world
 from tests.scaling.cases import seen
 from weft.catalog import load
-from weft.control.telemetry import Telemetry
+from weft.control.metrics.telemetry import Telemetry
 from weft.decide.telling.transport import transport_of
 from weft.domain.spec import EngineSpec, KVSpec
 from weft.domain.transport import Transport

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from weft.control.pool_gauges import how_many_serve
+from weft.control.metrics.pool_gauges import how_many_serve
 from weft.domain.cluster import ContainerFailure, PodIdentity, PodPhase, PodRecord
 from weft.domain.status import Assignment
 

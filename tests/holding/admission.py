@@ -14,8 +14,8 @@ from tests.holding.cluster import Cluster
 from tests.holding.operation import Operation
 from weft.api import converge_status
 from weft.apply import Unanswered
-from weft.control.carrying_out import Carrier
-from weft.control.converging import with_problem
+from weft.control.converging.carrying_out import Carrier
+from weft.control.converging.one_pass import with_problem
 from weft.domain import labels
 from weft.domain.action import Action, CreatePod, DeletePod, LabelPod, ReleasePods, UnroutePod
 from weft.domain.errors import Blocked, Retry

@@ -15,7 +15,7 @@ from tests.holding.admission import LOST, THROTTLED, Admitted, Lagging
 from tests.holding.operation import TEAM
 from tests.holding.test_split_walks import Hardships
 from weft.apply import Unanswered
-from weft.control.carrying_out import Carrier
+from weft.control.converging.carrying_out import Carrier
 from weft.domain import labels
 from weft.domain.action import Action, ApplyObject, DeleteObject, DeletePod, LabelPod
 from weft.domain.errors import Blocked, Retry

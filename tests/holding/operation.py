@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 from tests.holding.cluster import GPU, Cluster, bound_to, gpus_of
 from weft.api import converge_status, parse_pool, pool_status
 from weft.catalog import load
-from weft.control.status import needs_write
+from weft.control.statuses.status import needs_write
 from weft.converge import Heard, converge_pool
 from weft.decide import decide, in_safe_order
 from weft.domain import labels

@@ -11,7 +11,7 @@ from tests.holding.cluster import Cluster, bound_to, stamp
 from tests.holding.operation import TEAM, Json, Operation
 from weft.api import parse_split, pool_status, split_converge_status, split_status
 from weft.catalog import load
-from weft.control.converging import with_problem
+from weft.control.converging.one_pass import with_problem
 from weft.converge import converge_split
 from weft.decide import decide, in_safe_order
 from weft.domain import labels

@@ -11,7 +11,7 @@ import pytest
 import weft
 
 HOME = Path(str(weft.__file__)).parent
-OF_PACKAGES = ("cli", "decide", "domain", "engines", "observe", "perf", "scaling", "shaping", "twin")
+OF_PACKAGES = ("cli", "control", "decide", "domain", "engines", "observe", "perf", "scaling", "shaping", "twin")
 INSIDE = sorted(f"{outer}.{head.parent.name}" for outer in OF_PACKAGES for head in (HOME / outer).glob("*/__init__.py"))
 
 

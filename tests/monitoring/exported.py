@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from weft.control.pass_gauges import PassCollector
-from weft.control.telemetry import Telemetry
+from weft.control.metrics.pass_gauges import PassCollector
+from weft.control.metrics.telemetry import Telemetry
 
 # Of target or scrape, and of the rules and panels themselves.
 OTHER_LABELS = frozenset({"le"})

@@ -18,7 +18,7 @@ from e2e.cluster.prometheus import START_TIMEOUT_SECONDS, command, is_ready, req
 from tests.control.test_traffic_gauges import SEEN
 from tests.decide.test_splits import half, split_world
 from tests.decide.world import external, pool, pool_spec
-from weft.control.telemetry import Telemetry
+from weft.control.metrics.telemetry import Telemetry
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.status import Condition
 from weft.domain.workload import Role, Slo

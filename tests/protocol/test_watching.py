@@ -20,7 +20,7 @@ from kubernetes.client import ApiClient, Configuration
 from e2e.cluster.waiting import eventually
 from tests.protocol.scripted_server import POOLS, SPLITS, ScriptedServer
 from weft.control.logs import WithoutOldNews
-from weft.control.watching import RELIST_PAUSE_SECONDS, KopfThread, Round, Watched
+from weft.control.watches.watching import RELIST_PAUSE_SECONDS, KopfThread, Round, Watched
 from weft.observe.api_server.reading import Reader
 from weft.observe.custom_resources.cache import ResourceCache, list_resources
 
@@ -161,7 +161,9 @@ def test_a_kind_whose_definition_is_deleted_is_told_once_and_watched_again_once_
     server.cut(POOLS)
     eventually(lambda: server.count("GET", POOLS, watch="true") >= before + 4, "it looks again", timeout_seconds=60)
     assert watching.kopf.watchers() == 2
-    assert ["weft.control.absent_kinds"] == [each.name for each in caplog.records if each.levelno >= logging.WARNING]
+    assert ["weft.control.watches.absent_kinds"] == [
+        each.name for each in caplog.records if each.levelno >= logging.WARNING
+    ]
     server.heal()
     server.put(POOLS, "second", spec={}, silent=True)
     eventually(lambda: "second" in watching.names(), "it watches again", timeout_seconds=60)
@@ -263,7 +265,7 @@ def test_a_kopf_that_fails_as_a_whole_kills_nobody(
 
 def test_a_kopf_that_does_not_end_is_left_alone(server: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Told to end while it logs in anew it may wait for ever, and nobody would watch until the process is restarted."""
-    monkeypatch.setattr("weft.control.watching.ENDING_SECONDS", 0.2)
+    monkeypatch.setattr("weft.control.watches.watching.ENDING_SECONDS", 0.2)
     watches, rounds, released = Round.run, [], threading.Event()
 
     def run(self: Round) -> None:

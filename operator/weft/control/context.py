@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from weft.apply import EventRecorder, Writer
     from weft.catalog import Catalog
     from weft.control.health import Pulse
+    from weft.control.metrics.telemetry import Telemetry
     from weft.control.options import RunOptions
-    from weft.control.telemetry import Telemetry
     from weft.observe.api_server.clock import ClusterClock
     from weft.observe.collector import MetricsCollector
     from weft.observe.custom_resources.cache import ResourceCache

@@ -12,7 +12,7 @@ from aiohttp import web
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from weft.control.telemetry import Telemetry
+    from weft.control.metrics.telemetry import Telemetry
 
 UNWATCHED_SECONDS = 900.0  # far beyond what watching anew takes, which happens within this process every 20 s
 SILENT_LOOP_SECONDS = 120.0

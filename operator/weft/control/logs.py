@@ -7,17 +7,11 @@ import logging
 import sys
 from datetime import UTC, datetime
 
-from weft.control.watch_pacing import SessionClosedError
+from weft.control.watches.endings import says_all
 
 QUIET = ("kubernetes.informer", "urllib3", "aiohttp.access", "kopf", "prometheus_api_client")
 # What kopf warns of and Weft handles or tells itself: at each start that it gets no signals, and absent kinds.
 TOLD_ANYWAY = ("kopf._core.reactor.running", "kopf._core.reactor.observation")
-_ANSWERS = "kopf._cogs.clients"  # the modules of errors that kopf makes of the API server's answers: private, see tests
-
-
-def says_all(error: BaseException | None) -> bool:
-    """Whether an error is what the API server answered kopf, or our own end of a watch: where it came up is no news."""
-    return isinstance(error, SessionClosedError) or type(error).__module__.startswith(_ANSWERS)
 
 
 class WithoutOldNews(logging.Filter):

@@ -18,15 +18,15 @@ from weft.apply import EventRecorder, Reporter, Sender, TokenBucket, Writer
 from weft.control.collecting import keep_collecting, keep_looking_back
 from weft.control.connection import connect
 from weft.control.context import Context
-from weft.control.converge_loop import ConvergeLoop
-from weft.control.decide_loop import DecideLoop
+from weft.control.converging.converge_loop import ConvergeLoop
+from weft.control.converging.view import Viewer
+from weft.control.deciding.decide_loop import DecideLoop
 from weft.control.health import ProbeServer, Pulse, Vitals
-from weft.control.listing import keep_listing
 from weft.control.logs import set_up_logs
-from weft.control.telemetry import Telemetry
-from weft.control.view import Viewer
+from weft.control.metrics.telemetry import Telemetry
 from weft.control.wake import Wake
-from weft.control.watching import KopfThread, Watched
+from weft.control.watches.listing import keep_listing
+from weft.control.watches.watching import KopfThread, Watched
 from weft.observe.api_server.clock import ClusterClock
 from weft.observe.api_server.lookups import ConfigFiles, Priorities
 from weft.observe.api_server.pod_logs import PodLogs

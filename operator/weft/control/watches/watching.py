@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import kopf
 
-from weft.control.absent_kinds import AbsentKinds
 from weft.control.connection import kopf_connection
-from weft.control.logs import says_all
-from weft.control.watch_pacing import EndlessBackoff, PacedSessions
+from weft.control.watches.absent_kinds import AbsentKinds
+from weft.control.watches.endings import says_all
+from weft.control.watches.watch_pacing import EndlessBackoff, PacedSessions
 from weft.domain import labels
 from weft.observe.custom_resources.cache import PLURALS, version_of
 

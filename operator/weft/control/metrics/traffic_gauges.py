@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from weft.control.pass_gauges import GaugeTable, PassGauge, single
-from weft.control.pool_gauges import POOL
+from weft.control.metrics.pass_gauges import GaugeTable, PassGauge, single
+from weft.control.metrics.pool_gauges import POOL
 from weft.decide.measured.judged import seen_of
 from weft.domain.start_up import PHASES, usual_phases
 from weft.domain.workload import Role
@@ -14,7 +14,7 @@ from weft.domain.workload import Role
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from weft.control.pass_gauges import Reading, ShownPass
+    from weft.control.metrics.pass_gauges import Reading, ShownPass
     from weft.domain.snapshot import PoolObservation, ResourceKey
 
 

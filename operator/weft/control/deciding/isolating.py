@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from weft.catalog import Catalog
-    from weft.control.telemetry import Telemetry
+    from weft.control.metrics.telemetry import Telemetry
     from weft.domain.decision import Decisions
     from weft.domain.reasons import Explanation
     from weft.domain.snapshot import Snapshot

@@ -9,13 +9,13 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from weft.control.pass_gauges import GaugeTable, PassGauge
+from weft.control.metrics.pass_gauges import GaugeTable, PassGauge
 from weft.placement import by_accelerator
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from weft.control.pass_gauges import Reading, ShownPass
+    from weft.control.metrics.pass_gauges import Reading, ShownPass
     from weft.domain.reasons import Explanation
     from weft.domain.room import AcceleratorRoom, DomainRoom
 

@@ -8,11 +8,11 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from weft.control.decision_writing import DecisionWriter
-from weft.control.garbage import collected_afterwards
-from weft.control.isolating import Isolating
-from weft.control.recording import recorder_of
-from weft.control.showing import Showing
+from weft.control.deciding.decision_writing import DecisionWriter
+from weft.control.deciding.garbage import collected_afterwards
+from weft.control.deciding.isolating import Isolating
+from weft.control.deciding.recording import recorder_of
+from weft.control.deciding.showing import Showing
 from weft.observe.snapshot_builder import SnapshotBuilder
 
 if TYPE_CHECKING:

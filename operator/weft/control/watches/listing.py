@@ -14,8 +14,8 @@ from weft.observe.custom_resources.cache import PLURALS, list_resources
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
-    from weft.control.absent_kinds import AbsentKinds
     from weft.control.context import Context
+    from weft.control.watches.absent_kinds import AbsentKinds
 
 RETRY_SECONDS = 5.0
 

@@ -9,7 +9,7 @@ from weft.domain.reasons import Explanation, Reason
 
 if TYPE_CHECKING:
     from weft.control.context import Context
-    from weft.control.recording import Recorder
+    from weft.control.deciding.recording import Recorder
     from weft.domain.decision import Decisions
     from weft.domain.snapshot import ResourceKey, Snapshot
 

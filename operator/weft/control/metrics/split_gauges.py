@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from weft.control.pass_gauges import GaugeTable, PassGauge
-from weft.control.pool_gauges import conditions_of
+from weft.control.metrics.pass_gauges import GaugeTable, PassGauge
+from weft.control.metrics.pool_gauges import conditions_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from weft.control.pass_gauges import Reading, ShownPass
+    from weft.control.metrics.pass_gauges import Reading, ShownPass
     from weft.domain.decision import SplitDecision
     from weft.domain.snapshot import ResourceKey, SplitRecord
 

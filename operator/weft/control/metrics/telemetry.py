@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from weft.control.fabric_gauges import FABRIC
-from weft.control.pass_gauges import PassCollector, ShownPass
-from weft.control.pool_gauges import DECIDED, STANDING
-from weft.control.split_gauges import SPLITS
-from weft.control.traffic_gauges import TRAFFIC
+from weft.control.metrics.fabric_gauges import FABRIC
+from weft.control.metrics.pass_gauges import PassCollector, ShownPass
+from weft.control.metrics.pool_gauges import DECIDED, STANDING
+from weft.control.metrics.split_gauges import SPLITS
+from weft.control.metrics.traffic_gauges import TRAFFIC
 from weft.domain.crews import crews_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from weft.control.pass_gauges import Failures
+    from weft.control.metrics.pass_gauges import Failures
     from weft.domain.decision import Decisions
     from weft.domain.snapshot import Snapshot
     from weft.observe.samples.history import Origin

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from weft.control.pass_gauges import GaugeTable, PassGauge, single
+from weft.control.metrics.pass_gauges import GaugeTable, PassGauge, single
 from weft.decide.measured.judged import targets_of
 from weft.domain.reasons import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from weft.control.pass_gauges import Reading, ShownPass
+    from weft.control.metrics.pass_gauges import Reading, ShownPass
     from weft.domain.cluster import PodRecord
     from weft.domain.decision import PoolDecision
     from weft.domain.pool_memory import ScaleMemory

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from weft.apply import NameTaken, Unanswered
-from weft.control.carrying_out import Carrier, FailedPass, Held, everything_goes
-from weft.control.status_writer import StatusWriter
+from weft.control.converging.carrying_out import Carrier, FailedPass, Held, everything_goes
+from weft.control.statuses.status_writer import StatusWriter
 from weft.converge import Heard, converge_pool, converge_split
 from weft.domain.errors import Retry, WeftError
 from weft.domain.reasons import Explanation, Reason
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from weft.control.context import Context
-    from weft.control.view import View
+    from weft.control.converging.view import View
     from weft.converge import Convergence
     from weft.domain.cluster import PodRecord
     from weft.domain.snapshot import PoolRecord, ResourceKey, SplitRecord

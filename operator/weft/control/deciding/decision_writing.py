@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weft.apply import ServerError, Unanswered
-from weft.control.status_writer import StatusWriter
+from weft.control.converging.work_queue import backoff_seconds
+from weft.control.statuses.status_writer import StatusWriter
 from weft.control.told_once import ToldOnce
-from weft.control.work_queue import backoff_seconds
 from weft.decide import Persisted, in_safe_order
 from weft.decide.telling.news import news_of
 from weft.domain.errors import Retry, WeftError

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from weft.api import converge_status, pool_status, split_converge_status, split_status
 from weft.apply import Undeclared
-from weft.control.definitions import Definitions
-from weft.control.other_operators import OtherOperators
-from weft.control.status import Json, needs_write
+from weft.control.statuses.definitions import Definitions
+from weft.control.statuses.other_operators import OtherOperators
+from weft.control.statuses.status import Json, needs_write
 from weft.domain.decision import PoolDecision, SplitDecision
 from weft.domain.errors import Retry, WeftError
 from weft.domain.labels import CONVERGE_MANAGER, DECIDE_MANAGER

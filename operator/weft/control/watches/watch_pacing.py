@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING
 import aiohttp
 import kopf
 
+from weft.control.watches.endings import SessionClosedError
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from weft.control.absent_kinds import AbsentKinds
+    from weft.control.watches.absent_kinds import AbsentKinds
 
 NOT_FOUND = 404
 STEADY_SECONDS = 5.0  # a watch that lasted this long was no failure: the next begins at once
@@ -39,17 +41,6 @@ class EndlessBackoff:
         while True:
             yield seconds * random.uniform(0.8, 1.2)  # noqa: S311 - spreads load, hides nothing
             seconds = min(self.longest_seconds, seconds * 2)
-
-
-class SessionClosedError(Exception):
-    """The session was closed while a watch was held back. It ends that watch, and so this run of kopf.
-
-    By the error that aiohttp raises kopf would log in anew, and wait for ever where it closed the session as it ends.
-    """
-
-    def __init__(self) -> None:
-        """It always says the same."""
-        super().__init__("the session was closed while a watch was held back")
 
 
 class WatchPacer:

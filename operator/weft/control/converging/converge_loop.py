@@ -10,18 +10,18 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from weft.apply import DeletedAgain, RetryLater, Unanswered
-from weft.control.converging import Before, Converger
-from weft.control.work_queue import WorkQueue
+from weft.control.converging.one_pass import Before, Converger
+from weft.control.converging.work_queue import WorkQueue
 from weft.domain.errors import Retry
 from weft.domain.reasons import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from weft.control.carrying_out import FailedPass
     from weft.control.context import Context
-    from weft.control.converging import Converged
-    from weft.control.view import View
+    from weft.control.converging.carrying_out import FailedPass
+    from weft.control.converging.one_pass import Converged
+    from weft.control.converging.view import View
 
 STIR_SECONDS = 0.5
 UNTOLD_SECONDS = 10.0  # until the next try after a bug of ours
