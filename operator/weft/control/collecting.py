@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 from weft.engines import ports_by_label
+from weft.observe.custom_resources.claims import of_no_foreign_pool
 from weft.observe.snapshot_builder import SnapshotBuilder
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ async def keep_collecting(context: Context, told: Callable[[], None]) -> None:
             pools = await loop.run_in_executor(context.executor, builder.pools)
             asks = pools if context.options.prometheus_url is not None else ()  # only Prometheus may read pickers
             pickers = await loop.run_in_executor(context.executor, context.pickers.fronts, asks)
-            pods = context.cluster.pods()
+            pods = of_no_foreign_pool(context.cluster.pods(), pools)
             await asyncio.gather(
                 context.collector.collect(pools, pods, pickers), context.downloads.collect(ports_by_label(), pods)
             )

@@ -16,6 +16,7 @@ from weft.domain.stumbling import left_as_they_are
 from weft.engines import adapter_for, engine_in
 from weft.observe.custom_resources.bodies import Bodies
 from weft.observe.custom_resources.cache import POOL_KIND, SPLIT_KIND
+from weft.observe.custom_resources.claims import of_no_foreign_pool, of_no_foreign_split
 from weft.observe.custom_resources.regaining import Regaining
 from weft.observe.objects.records import read_object
 
@@ -66,7 +67,8 @@ class SnapshotBuilder:
     ) -> Snapshot:
         """Everything as known at `now` (epoch seconds); may read a ConfigMap or a failed pod's log."""
         read = self.pools()
-        pods = self._sources.logs.add(self._sources.cluster.pods(), logs_needed(read))
+        claimed = of_no_foreign_pool(self._sources.cluster.pods(), read)
+        pods = self._sources.logs.add(claimed, logs_needed(read))
         reports = self._sources.cluster.reports()
         pools = self.regained(read, crews_of(pods), reports)
         snapshot = Snapshot(
@@ -86,8 +88,9 @@ class SnapshotBuilder:
 
     def pools(self) -> tuple[PoolRecord, ...]:
         """All pools that can be parsed, with their ConfigMap and priority looked up."""
-        shown = self._sources.cluster.shown_pairs()
-        return self._pools.read(self._sources.resources.bodies(POOL_KIND), partial(self._complete_pool, shown=shown))
+        shown, bodies = self._sources.cluster.shown_pairs(), self._sources.resources.bodies
+        read = self._pools.read(bodies(POOL_KIND), partial(self._complete_pool, shown=shown))
+        return of_no_foreign_split(read, bodies(SPLIT_KIND))
 
     def regained(
         self, pools: tuple[PoolRecord, ...], pods: Mapping[str, Sequence[PodRecord]], reports: Reports
@@ -111,14 +114,15 @@ class SnapshotBuilder:
         )
         return (*self._sources.cluster.objects(), *(read_object(body) for body in children))
 
-    def _complete_pool(self, record: PoolRecord, shown: Mapping[str, str]) -> PoolRecord:
+    def _complete_pool(self, record: PoolRecord, shown: Mapping[tuple[str, str], str]) -> PoolRecord:
         if record.spec is None:
             return record
         spec = self._filled(record.key.namespace, record.spec)
         name, known = spec.pod.priority_class, self._sources.priorities
         lacks = self._sources.cluster.lacks_for_gateways if spec.router.kind is RouterKind.Gateway else None
         found = replace(record, spec=spec, priority=known.value(name), preempts=known.preempts(name), lacks=lacks)
-        return replace(found, shown=shown.get(record.split_uid or "", "")) if spec.has_sidecar else found
+        pair = shown.get((record.key.namespace, record.split_uid or ""), "")
+        return replace(found, shown=pair) if spec.has_sidecar else found
 
     def _complete_split(self, record: SplitRecord) -> SplitRecord:
         if record.spec is None:

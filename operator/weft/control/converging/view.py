@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from weft.domain.reasons import Reason
 from weft.engines import engine_label
 from weft.fabric import build_fabric
+from weft.observe.custom_resources.claims import of_no_foreign_pool
 from weft.observe.snapshot_builder import SnapshotBuilder
 
 if TYPE_CHECKING:
@@ -108,12 +109,14 @@ class Viewer:
 
     def _make(self, revision: tuple[int, int]) -> View:
         cluster = self._context.cluster
-        pods, reports = cluster.pods(), cluster.reports()
+        claimed, reports = cluster.pods(), cluster.reports()
+        read = self._builder.pools()
+        pods = of_no_foreign_pool(claimed, read)
         together = by_whom(pods)
         by_namespace: dict[str, list[ObjectRecord]] = defaultdict(list)
         for record in self._builder.objects():
             by_namespace[record.namespace].append(record)
-        pools = self._builder.regained(self._builder.pools(), together, reports)
+        pools = self._builder.regained(read, together, reports)
         splits = self._builder.splits()
         return View(
             revision,

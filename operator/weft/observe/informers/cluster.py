@@ -121,8 +121,8 @@ class ClusterCache:
         """Why resources with `router.type: Gateway` cannot have one; None if they can."""
         return self._gateways.lacks
 
-    def shown_pairs(self) -> dict[str, str]:
-        """By UID of splits behind a Gateway, the generation that the endpoint picker chooses from."""
+    def shown_pairs(self) -> dict[tuple[str, str], str]:
+        """By namespace and UID of splits behind a Gateway, the generation that the endpoint picker chooses from."""
         return self._gateways.shown_pairs()
 
     def _changed(self, owner: str | None) -> None:

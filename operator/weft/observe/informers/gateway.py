@@ -58,10 +58,11 @@ class GatewayCache:
                 return Explanation(Reason.FrontStarting, f"{listing.name} could not be listed yet")
         return None
 
-    def shown_pairs(self) -> dict[str, str]:
-        """The generation that each split's endpoint picker chooses from, by UID of the split."""
+    def shown_pairs(self) -> dict[tuple[str, str], str]:
+        """The generation that each split's endpoint picker chooses from, by namespace and UID of the split."""
         found = (record for record in self.objects() if (record.api_version, record.kind) == ENDPOINTS)
-        return {record.owner_uid: shown_pair(record) for record in found if record.owner_uid is not None}
+        owned = ((record, record.owner_uid) for record in found)
+        return {(record.namespace, owner): shown_pair(record) for record, owner in owned if owner is not None}
 
     def objects(self) -> tuple[ObjectRecord, ...]:
         """All objects, sorted by kind, namespace and name."""
