@@ -12,6 +12,7 @@ import json
 import math
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -115,6 +116,25 @@ async def test_an_answer_that_drips_ends_after_the_time_of_a_query(
     with pytest.raises(PrometheusAway, match="comes too slowly"):
         await collected(executor, answer)
     assert time.monotonic() - began < 5.0
+
+
+async def test_many_slow_answers_end_after_the_time_of_a_collection(
+    executor: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One for each fifty pods: of a thousand, all but the first would keep what was scraped from being known, too."""
+    monkeypatch.setattr(prometheus, "COLLECTION_SECONDS", 0.3)
+    asked = list[str]()
+
+    async def answer(request: web.Request) -> web.Response:
+        asked.append(request.query["query"])
+        await asyncio.sleep(0.2)
+        return told([NOW, str(NOW)] if asked[-1] == "time()" else [])
+
+    many = [replace(TARGET, uid=str(number), pod=f"pod-{number}") for number in range(1000)]
+    async with listening("/api/v1/query", answer) as url:
+        with pytest.raises(PrometheusAway, match="too slowly for so many"):
+            await PrometheusSource(url, executor).collect(many)
+    assert len(asked) <= 3
 
 
 @pytest.mark.parametrize("now", ["NaN", "+Inf", "-Inf"])

@@ -187,6 +187,26 @@ async def test_what_an_engine_told_grows_older_until_it_tells_again() -> None:
     assert collector.engines("p", {"f"}) == collector.engines("another", {"e"}) == {}
 
 
+async def test_whoever_answered_first_is_as_old_as_the_collection_that_waited_for_others() -> None:
+    """A Prometheus that is slow must not make an engine look idle lately that was so half a minute ago."""
+    now, release = [100.0], EngineRelease(EngineName.VLLM, "0.32.0", "")
+
+    class Slow(Scripted):
+        async def collect(self, targets: Iterable[Target]) -> dict[str, History]:
+            found = await super().collect(targets)
+            now[0] += self.takes
+            return found
+
+        takes = 0.0
+
+    source = Slow({"e": pages("vllm-0.32.0")})
+    collector, ages = MetricsCollector(source, lambda: now[0]), []
+    for source.takes in (0.0, 30.0):
+        await collector.collect((pool("p", release),), (engine("e", "p"),))
+        ages.append(collector.observations()["p"].age_seconds)
+    assert ages[1] - ages[0] == 30.0
+
+
 async def test_an_engine_tells_whether_it_is_idle_before_it_tells_a_rate() -> None:
     """The first sight of it after a restart."""
     release = EngineRelease(EngineName.VLLM, "0.32.0", "")

@@ -44,7 +44,10 @@ NOBODY: Mapping[str, tuple[Target, ...]] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """The result of one collection by pool UID: observations, and the pages they come from."""
+    """The result of one collection by pool UID: observations, and the pages they come from.
+
+    `at` is when it began: whoever answered first waited for all others, and does not look fresher for that.
+    """
 
     at: float
     observed: dict[str, PoolObservation]
@@ -77,11 +80,11 @@ class MetricsCollector:
         every = {front.uid: front for _, _, fronts in asked for front in fronts}
         engines = {page.uid: page for _, targets, _ in asked for each in targets for page in (each, *each.pages)}
         every |= engines  # engines take precedence, whatever a Service selects
+        began, leaving = self._clock(), {pod.uid for pod in pods if pod.finishing}
         histories = await self._source.collect(every.values())
-        at, leaving = self._clock(), {pod.uid for pod in pods if pod.finishing}
         whole, observed, failed = await asyncio.to_thread(_read, asked, histories, leaving)  # seconds, for a thousand
         pages = {pool.key.uid: (targets, whole) for pool, targets, _ in asked}
-        self._seen = _Seen(at, observed, pages)
+        self._seen = _Seen(began, observed, pages)
         self._tell_of(failed)
         read = Counter(history.origin for uid, history in histories.items() if uid in engines)
         self.engines_read = {origin: read[origin] for origin in Origin}

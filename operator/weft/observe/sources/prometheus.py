@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import re
+import time
 from collections import defaultdict
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
 
 WINDOW_SECONDS = 120
 QUERY_TIMEOUT_SECONDS = 10
+# For all queries of a collection, which come one after the other, for fifty pods of a namespace each: until the last is
+# answered nobody's metrics are known, not even those that were scraped. Later they would be too old to decide by.
+COLLECTION_SECONDS = 30.0
 # Fifty pods of 300 series take 9 MB. Parsed, an answer takes twenty times its size, and the operator may have 1 GiB.
 LARGEST_ANSWER_BYTES = 16 * 1024 * 1024
 LONGEST_MESSAGE = 300  # characters: the client quotes the whole page of an error
@@ -98,11 +102,13 @@ class PrometheusSource:
         """Nothing stays open between queries."""
 
     def _collect(self, targets: list[Target]) -> dict[str, History]:
-        now = self._server_time()
+        until, now = time.monotonic() + COLLECTION_SECONDS, self._server_time()
         uids = {(target.namespace, target.pod): target.uid for target in targets}
         names = _by_stored_name(targets)
         told: dict[str, dict[Scraper, Lines]] = defaultdict(lambda: defaultdict(dict))
         for query in queries(targets, self._window_seconds):
+            if time.monotonic() > until:
+                raise PrometheusAway("its answers come too slowly for so many pods")
             for tags, samples in _matrix(self._ask(query)):
                 uid = uids.get((tags.get("namespace", ""), tags.get("pod", "")))
                 if uid is not None:
