@@ -5,7 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,9 +22,6 @@ from weft.control.deciding.recording import Recorder, record_of
 from weft.decide import decide
 from weft.domain.scaling_spec import ScalingSpec
 from weft.domain.workload import Role
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 TURNS = 8
 GROWING = ScalingSpec(max_replicas=4)
@@ -132,6 +130,21 @@ def test_a_new_recorder_counts_what_an_earlier_one_left(tmp_path: Path) -> None:
     snapshot = replace(cluster.snapshot(), now=cluster.snapshot().now + 1000.0)
     Recorder(tmp_path, size // 2).record(snapshot, decide(snapshot, load()))
     assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= size // 2
+
+
+def test_what_killed_processes_leave_does_not_add_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody counts or deletes an unfinished record, and an operator without memory is killed again and again."""
+
+    def killed(*_: object) -> None:
+        raise SystemExit
+
+    monkeypatch.setattr(Path, "replace", killed)
+    snapshot = World.of([board("b-0")]).snapshot()
+    for seconds in range(3):
+        later = replace(snapshot, now=snapshot.now + seconds)
+        with pytest.raises(SystemExit):
+            Recorder(tmp_path, 1).record(later, decide(later, load()))
+    assert len(list(tmp_path.iterdir())) == 1
 
 
 def test_a_disk_that_takes_nothing_costs_records_and_no_pass(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

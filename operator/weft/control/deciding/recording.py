@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 MEGABYTE = 1_000_000
 _PATTERN = "pass-*.json.gz"
+_UNFINISHED = "pass.part"  # one name: what a process leaves that is killed at that moment, the next one overwrites
 _FAST = 1  # gzip level: a tenth of the time of the best, a third more bytes
 
 log = logging.getLogger(__name__)
@@ -54,10 +55,10 @@ class Recorder:
         """Write one pass."""
         content = gzip.compress(json.dumps(record_of(snapshot, decisions)).encode(), _FAST, mtime=0)
         path = self._folder / f"pass-{round(snapshot.now * 1000.0):015}.json.gz"
-        whole = path.with_suffix(".part")
+        unfinished = self._folder / _UNFINISHED
         try:
-            whole.write_bytes(content)
-            whole.replace(path)
+            unfinished.write_bytes(content)
+            unfinished.replace(path)
             self._sizes[path] = len(content)
             self._forget()
         except OSError as error:
