@@ -206,6 +206,21 @@ async def test_a_look_that_ends_with_a_mistake_ends_no_loop(monkeypatch: pytest.
     assert 1.0 == cluster.telemetry.registry.get_sample_value("weft_pass_failures_total", BUGS)
 
 
+async def test_a_mistake_about_one_resource_backs_off_whatever_else_happens() -> None:
+    """Each change of the cluster asked for another pass, and each pass left a traceback in the log."""
+    cluster = Cluster(World(), *[KeyError("of ours")] * 1000)
+    with ThreadPoolExecutor(2) as threads:
+        loop = ConvergeLoop(cluster.context(threads), cluster.view)
+        task = asyncio.create_task(loop.run())
+        for _ in range(40):
+            await asyncio.sleep(0.01)
+            loop.want(UID)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    assert 1.0 == cluster.telemetry.registry.get_sample_value("weft_pass_failures_total", BUGS)
+
+
 async def test_what_is_deleted_each_time_is_made_again_once_it_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
     """However long its resource backs off: nothing answers in the place of a Service that is not there."""
     monkeypatch.setattr(work_queue, "FIRST_BACKOFF_SECONDS", 300.0)

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from weft.control.converging.view import View
 
 STIR_SECONDS = 0.5
-UNTOLD_SECONDS = 10.0  # until the next try after a bug of ours
+UNTOLD_SECONDS = 10.0  # until the next look at everything after a bug of ours
+LONGEST_AFTER_A_BUG_SECONDS = 60.0  # until the next pass over one resource
 CONFLICT_SECONDS = 0.3  # the watch usually brings the newer object before
 QUIET_SECONDS = 60.0  # for which an absent webhook or a failing API server is not reported yet
 
@@ -72,9 +73,8 @@ class ConvergeLoop:
             try:
                 await self._one(uid)
             except Exception:
-                log.exception("converging %s failed", uid)
-                self._context.telemetry.failures.labels("converge", "Bug").inc()
-                self._queue.failed(uid, 0)
+                log.exception("%s cannot be looked at", uid)
+                self._stumble(uid, 0)
             self._context.pulse.converged = time.monotonic()
 
     async def _one(self, uid: str) -> None:
@@ -91,14 +91,25 @@ class ConvergeLoop:
         waits = self._queue.is_backing_off(uid, resource.generation)
         known = self._refusals.get(uid) if waits else None
         if waits and known is None:
-            self._queue.release(uid)  # the API server is unreachable: the timer brings it back
+            self._queue.release(uid)  # an API server out of reach, or a bug of ours: the timer brings it back
             return
         before = Before(known, self._is_patient(uid))
-        done = await self._in_thread(partial(self._converger.converge, view, uid, before))
+        try:
+            done = await self._in_thread(partial(self._converger.converge, view, uid, before))
+        except Exception:
+            log.exception("converging %s failed", resource.key)
+            self._stumble(uid, resource.generation)
+            return
         self._context.telemetry.passes.inc()
         if known is None:
             self._note_unanswered(uid, done.refused)
         self._settle(uid, done, known)
+
+    def _stumble(self, uid: str, generation: int) -> None:
+        """Back off from a resource after a mistake of ours; its pods may be the cause, and they change."""
+        self._context.telemetry.failures.labels("converge", "Bug").inc()
+        self._refusals.pop(uid, None)
+        self._queue.failed(uid, generation, at_most_seconds=LONGEST_AFTER_A_BUG_SECONDS)
 
     def _is_patient(self, uid: str) -> bool:
         """Whether an unanswered request is not reported yet; it is at once if another problem was reported before."""

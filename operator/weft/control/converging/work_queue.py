@@ -62,14 +62,21 @@ class WorkQueue:
         if again_seconds is not None:
             self.add_after(key, again_seconds)
 
-    def failed(self, key: str, generation: int, at_least_seconds: float = 0.0) -> float:
+    def failed(
+        self,
+        key: str,
+        generation: int,
+        at_least_seconds: float = 0.0,
+        at_most_seconds: float = LONGEST_BACKOFF_SECONDS,
+    ) -> float:
         """The pass failed: retry after 1 s, doubled up to 5 min, reset for a new generation. Returns the seconds.
 
         Other requests for the key are dropped meanwhile, or every event would defeat the back-off.
         """
         known = self._failures.get(key)
         count = known.count + 1 if known is not None and known.generation == generation else 1
-        seconds = max(at_least_seconds, backoff_seconds(count) * random.uniform(0.8, 1.2))  # noqa: S311 - jitter
+        usual = min(at_most_seconds, backoff_seconds(count))
+        seconds = max(at_least_seconds, usual * random.uniform(0.8, 1.2))  # noqa: S311 - jitter
         until = asyncio.get_running_loop().time() + seconds
         self._failures[key] = _Failures(generation, count, until)
         self._again.discard(key)
