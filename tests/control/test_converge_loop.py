@@ -206,6 +206,32 @@ async def test_a_look_that_ends_with_a_mistake_ends_no_loop(monkeypatch: pytest.
     assert 1.0 == cluster.telemetry.registry.get_sample_value("weft_pass_failures_total", BUGS)
 
 
+async def test_a_change_that_nobody_could_be_told_of_is_told_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not twice a second as long as each look ends with the same mistake."""
+    monkeypatch.setattr(converge_loop, "STIR_SECONDS", 0.001)
+    monkeypatch.setattr(converge_loop, "UNTOLD_SECONDS", 0.1)
+    cluster, mistakes, looks = Cluster(World()), [KeyError("of ours")] * 2, asyncio.Queue[float]()
+    here = asyncio.get_running_loop()
+
+    def view() -> View:
+        if cluster.passes:  # after the first pass nobody looks but for the change
+            here.call_soon_threadsafe(looks.put_nowait, here.time())
+            if mistakes:
+                raise mistakes.pop()
+        return Cluster.view(cluster)
+
+    with ThreadPoolExecutor(2) as threads:
+        loop = ConvergeLoop(cluster.context(threads), view)
+        task = asyncio.create_task(loop.run())
+        await cluster.after(1)
+        loop.want(None)
+        times = [await asyncio.wait_for(looks.get(), 10) for _ in range(3)]
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    assert times[2] - times[0] >= 0.2
+
+
 async def test_a_mistake_about_one_resource_backs_off_whatever_else_happens() -> None:
     """Each change of the cluster asked for another pass, and each pass left a traceback in the log."""
     cluster = Cluster(World(), *[KeyError("of ours")] * 1000)

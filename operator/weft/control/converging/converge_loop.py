@@ -165,7 +165,9 @@ class ConvergeLoop:
             await asyncio.sleep(STIR_SECONDS)
             if self._stirred and self._context.synced:
                 self._stirred = False
-                await self._add(lambda view: view.waiting())
+                if not await self._add(lambda view: view.waiting()):
+                    self._stirred = True  # nobody was asked, and the same change is told no second time
+                    await asyncio.sleep(UNTOLD_SECONDS)
 
     async def _add(self, chosen: Callable[[View], Iterable[str]]) -> bool:
         """Queue the resources chosen from the current view; False if a bug of ours prevents it."""
