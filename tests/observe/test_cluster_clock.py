@@ -127,6 +127,17 @@ def test_a_clock_of_several_that_was_late_is_made_up_for_once_it_answers_no_more
     assert late[-1] == pytest.approx(0, abs=2)
 
 
+def test_one_answer_of_another_age_is_over_within_the_hour() -> None:
+    """A proxy without a clock: to catch up with half a century would take ten, in which no start is ever too late."""
+    machine = Machine()
+    machine.hear()
+    machine.hear(seconds_ago=NOW)
+    for _ in range(60):
+        machine.wait(60)
+        machine.hear()
+    assert machine.clock.now() == pytest.approx(machine.server, abs=2)
+
+
 def test_a_clock_of_several_that_is_late_is_followed_while_it_answers() -> None:
     """What it stamps would else seem an hour old."""
     machine = Machine()

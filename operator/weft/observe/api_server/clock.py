@@ -20,6 +20,9 @@ ROUNDING_SECONDS = 2.0  # a Date header has whole seconds, and takes some time t
 SLOW_ANSWER_SECONDS = 35.0  # an older answer has timed out
 LISTENING_SECONDS = 600.0  # everything is listed twice meanwhile, so that each API server that we reach answers
 CATCHING_UP = 0.05  # faster than time passes: what is waited for meanwhile is cut short by a twentieth at most
+# Behind by more than this the clock is not late but wrong, as after a proxy's date of 1970: catching up would take at
+# least three weeks, for which no wait would ever be over.
+WRONG_SECONDS = 86_400.0
 
 
 def running_seconds() -> float:
@@ -50,7 +53,8 @@ class ClusterClock:
     what has just begun seems old, and its wait ends at once; by one that is behind it, the wait lasts longer by the
     difference, which is safer. So an answer that is late sets the clock back at once, by no more than it is late. Once
     no answer was as late for a while (that server was mended or has gone, or a proxy had told an old time), the clock
-    catches up with the latest of those that came, by running faster: a leap would end all current waits.
+    catches up with the latest of those that came, by running faster: a leap would end all current waits. It leaps only
+    where it is behind by days.
     """
 
     def __init__(self, wall: Callable[[], float] = time.time, monotonic: Callable[[], float] = running_seconds) -> None:
@@ -69,7 +73,8 @@ class ClusterClock:
     def hear(self, date: str | None) -> None:
         """Adjust to the Date header of an answer; one that cannot be read says nothing.
 
-        The first one sets the clock. Later ones only set it back, or let it run faster by `CATCHING_UP` at most.
+        The first one sets the clock. Later ones only set it back, or let it run faster by `CATCHING_UP` at most, unless
+        it is behind by more than `WRONG_SECONDS`.
         """
         told = None if date is None else _epoch_seconds(date)
         if told is None:
@@ -85,9 +90,10 @@ class ClusterClock:
                 self._catch_up(monotonic)
 
     def _catch_up(self, monotonic: float) -> None:
-        """Run faster until we are where the latest answer was, and listen anew."""
+        """Run faster until we are where the latest answer was, or leap where that is too far, and listen anew."""
         origin = self._course.at(monotonic) - monotonic
-        self._course = _Course(origin, monotonic, max(0.0, self._least - origin))
+        gain = max(0.0, self._least - origin)
+        self._course = _Course(self._least) if gain > WRONG_SECONDS else _Course(origin, monotonic, gain)
         self._began, self._least = monotonic, math.inf
 
 
