@@ -74,7 +74,7 @@ def test_whatever_is_chosen_can_be_launched(model: str, supply: Supply) -> None:
 
 def test_no_image_is_made_up_where_its_tag_does_not_follow_from_the_version() -> None:
     """Tags for AMD name the ROCm release and the card: a made-up one would be waited for in vain."""
-    with pytest.raises(Invalid, match=r"SGLang's images for MI300X .* name one in engine\.image") as refused:
+    with pytest.raises(Invalid, match=r"SGLang's images for MI300X .* name one in spec\.engine\.image") as refused:
         Wish(LLAMA_70B, (MI300X,), engine=NAMED).plan()
     assert refused.value.reason is Reason.EngineUnsupported
     assert Wish(LLAMA_70B, (MI300X, H200), engine=NAMED).plan().shape.accelerator == "H200"
