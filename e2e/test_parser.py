@@ -30,7 +30,10 @@ WRONG = {
 }
 
 # What the installed release does not do, or Weft does not know by the image; it has all of their options.
-OF_OTHER_RELEASES = {"lmcache-on-disks-0", "nim-vllm-claim-0", "nim-vllm-tp8-fp8-0", "nim-of-one-model-0"}
+OF_OTHER_RELEASES = {
+    *("decode-mooncake-offload-0", "lmcache-on-disks-0"),
+    *("nim-vllm-claim-0", "nim-vllm-tp8-fp8-0", "nim-of-one-model-0"),
+}
 IN_SGLANG = "sglang-model-free-nim"
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]  # it may build the environment
