@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.decide.test_learning import STEP, Serving
 from tests.decide.test_splits import split_world
 from tests.decide.world import World, external, pool, pool_spec
 from tests.fabric.cluster import board
@@ -16,6 +17,7 @@ from weft.control.metrics.telemetry import Telemetry
 from weft.decide import decide
 from weft.domain.reasons import Reason
 from weft.domain.scaling_spec import ScalingSpec
+from weft.domain.shape import Calibration
 from weft.domain.stumbling import Stumbled
 from weft.domain.workload import Role
 
@@ -162,3 +164,17 @@ def test_a_mistake_about_nobody_ends_the_pass() -> None:
     world = serving("chat")
     with pytest.raises(AttributeError):
         Passes().over(replace(world.snapshot(), nodes=POISON))
+
+
+def test_a_mistake_about_what_a_correction_does_to_capacity_names_its_pool() -> None:
+    """Whatever is about to be learnt: what the plan was expected to carry is asked for, too, which nobody can read."""
+    serving = Serving.of(Calibration(1.5, 1.5), "chat")
+    for _ in range(10):
+        serving.run(1)
+        now = serving.world.snapshot()
+        (chat,) = now.pools
+        assert chat.status.plan is not None
+        status = replace(chat.status, plan=replace(chat.status.plan, prediction=POISON))
+        with pytest.raises(Stumbled):
+            decide(replace(now, now=now.now + STEP, pools=(replace(chat, status=status),)), load())
+    assert serving.factors() is not None

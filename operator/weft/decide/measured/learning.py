@@ -116,12 +116,12 @@ def learn(snapshot: Snapshot, facts: Facts, roll: Roll) -> Snapshot:
         return snapshot
     pools, memory = {pool.key.uid: pool for pool in snapshot.pools}, dict(snapshot.memory)
     for lesson in lessons:
+        uid, known = lesson.pool.key.uid, lesson.pool.status.calibration
         try:
-            uid, learnt = lesson.pool.key.uid, _learnt(lesson, facts)
+            learnt = _learnt(lesson, facts)
+            factors = in_force(known, learnt, snapshot.now, partial(_capacity, lesson, facts))
         except Exception as error:
             raise stumbled(error, lesson.pool) from error
-        known = lesson.pool.status.calibration
-        factors = in_force(known, learnt, snapshot.now, partial(_capacity, lesson, facts))
         memory[uid] = replace(memory[uid], calibration=replace(learnt, news=what_is_phased(known, factors, learnt)))
         pools[uid] = replace(lesson.pool, status=replace(lesson.pool.status, calibration=factors))
     return replace(snapshot, pools=tuple(pools.values()), memory=memory)
