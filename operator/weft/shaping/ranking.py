@@ -38,13 +38,15 @@ _NO_TOKENS = Percentiles(0.0, 0.0, 0.0, 0.0, 0.0)
 class Scored:
     """A shape with its assessment, the replicas that run for the demanded rate, and the fraction of it served.
 
-    `served` is the fraction of the rate that the largest allowed number of replicas serves, at most 1.
+    `served` is the fraction of the rate that the largest allowed number of replicas serves, at most 1; `gain` is how
+    much more each of the replicas that run carries than one alone.
     """
 
     case: ShapeCase
     assessment: Assessment
     replicas: int
     served: float
+    gain: float
 
     @property
     def shape(self) -> Shape:
@@ -100,8 +102,7 @@ def score(case: ShapeCase) -> Scored:
     """Evaluate one shape under the request's workload and SLO."""
     request = case.request
     assessment = assess(case.replica, Question(request.workload, _counted(request), request.spec.role, case.error_bar))
-    replicas, served = _replicas_for(case, assessment.prediction.capacity)
-    return Scored(case, assessment, replicas, served)
+    return Scored(case, assessment, *_replicas_for(case, assessment.prediction.capacity))
 
 
 def _counted(request: ShapeRequest) -> Slo:
@@ -163,14 +164,15 @@ def capacity_worth(case: ShapeCase, declared: Workload, planned: float) -> float
     return max(found, min(enough, worthwhile(case.replica, asked, HELPS, BUSY)))
 
 
-def _replicas_for(case: ShapeCase, capacity: float) -> tuple[int, float]:
-    """Replicas that run for the demanded rate, and the fraction of it that the allowed number serves."""
+def _replicas_for(case: ShapeCase, capacity: float) -> tuple[int, float, float]:
+    """Replicas that run for the demanded rate, the fraction of it that the allowed number serves, and their gain."""
     rate, scaling, shape = case.request.workload.requests_per_second, case.request.spec.scaling, case.option.shape
     allowed = scaling.affordable(shape.gpus, shape.pods)
     more = gains(case, capacity)
     most = allowed * of_one(more, allowed) * capacity
     served = min(1.0, most / rate) if rate > 0 else float(allowed > 0 and capacity > 0)
-    return scaling.running(rate, capacity, shape.gpus, shape.pods, more), served
+    replicas = scaling.running(rate, capacity, shape.gpus, shape.pods, more)
+    return replicas, served, of_one(more, replicas)
 
 
 def ranked(within_slo: list[Scored]) -> list[Scored]:
@@ -228,9 +230,15 @@ def praise(chosen: Scored, best: Scored) -> Explanation:
     short = "" if chosen.serves_all else f"; as many as are allowed serve {part(chosen.served)} of it"
     return Explanation(
         Reason.ShapeChosen,
-        f"{_bill(chosen)} for {request_rate(rate)}{spare}; one serves {request_rate(prediction.capacity)}, "
-        f"bound by {prediction.limit.value}{short}",
+        f"{_bill(chosen)} for {request_rate(rate)}{spare}; one serves {request_rate(prediction.capacity)}"
+        f"{_together(chosen)}, bound by {prediction.limit.value}{short}",
     )
+
+
+def _together(chosen: Scored) -> str:
+    """What each of the replicas serves where that is more than one alone; else nothing."""
+    each = digits(chosen.assessment.prediction.capacity * chosen.gain)
+    return f", each of {chosen.replicas} behind their router {each}" if chosen.gain > 1.0 else ""
 
 
 def _unless_it_stays(running: Scored, takes: str) -> str:

@@ -178,7 +178,7 @@ def _pool_page(pool: PoolRecord, decision: PoolDecision, beside: Beside) -> Rend
     parts: list[RenderableType] = []
     plan, study = decision.status.plan, beside.studies.get(pool.key.name)
     if plan is not None:
-        facts = _facts(plan, pool, decision)
+        facts = _facts(plan, pool, decision, study)
         for row in cost_rows(study, beside.money) if study else ():
             facts.add_row(row[0], row[1], Text(row[2], style="dim"))
         parts.append(facts)
@@ -196,11 +196,11 @@ def _pool_page(pool: PoolRecord, decision: PoolDecision, beside: Beside) -> Rend
     return Group(*parts)
 
 
-def _facts(plan: Plan, pool: PoolRecord, decision: PoolDecision) -> Table:
+def _facts(plan: Plan, pool: PoolRecord, decision: PoolDecision, study: Study | None) -> Table:
     table = Table.grid(padding=(0, 2, 0, 0))
     each = f"{counted(plan.shape.gpus, 'GPU')} in {counted(plan.shape.pods, 'pod')} each"
     table.add_row("shape", Text(str(plan.shape), style="bold green"), Text(each, style="dim"))
-    table.add_row("replicas", str(decision.status.desired_replicas), Text(_total(plan, pool, decision), style="dim"))
+    table.add_row("replicas", str(decision.status.desired_replicas), Text(_total(plan, pool, decision, study), style="dim"))
     table.add_row(
         "capacity",
         f"{request_rate(plan.prediction.capacity)} each",
@@ -226,13 +226,13 @@ def _latency(latency: Percentiles, error_bar: float) -> tuple[str, Text]:
     return figures, Text(f"p99 at most {seconds(latency.p99 * error_bar)} with 90% confidence", style="dim")
 
 
-def _total(plan: Plan, pool: PoolRecord, decision: PoolDecision) -> str:
+def _total(plan: Plan, pool: PoolRecord, decision: PoolDecision, study: Study | None) -> str:
     """Return the GPUs of all replicas, and what determines their number."""
     gpus = f"{counted(plan.shape.gpus * decision.status.desired_replicas, 'GPU')} in all"
-    if pool.spec is None:
+    if pool.spec is None or study is None:
         return gpus
     scaling, asked = pool.spec.scaling, pool.spec.workload.requests_per_second
-    serve = plan.prediction.capacity * decision.status.desired_replicas
+    serve = study.serving(decision.status.desired_replicas)
     short = f"; they serve {digits(serve)} of {request_rate(asked)}" if serve < asked else ""
     if scaling.mode is ScalingMode.External:
         said = "the replicas of its pool say" if pool.split_uid is not None else "spec.scaling.replicas says"

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from weft.catalog import Catalog
     from weft.cli.cluster.world import World
     from weft.cli.plan.planning import PlannedResource
+    from weft.domain.scaling_spec import Gains
     from weft.domain.shape import EngineName, Plan, Shape
     from weft.domain.snapshot import PoolRecord
     from weft.perf import ReplicaModel
@@ -91,6 +92,11 @@ class Study:
     knee: float
     variations: tuple[Variation, ...]
     engines: tuple[OtherEngine, ...]
+    gains: Gains = ()
+
+    def serving(self, replicas: int) -> float:
+        """Return the requests per second that so many replicas serve together."""
+        return replicas * of_one(self.gains, replicas) * self.plan.prediction.capacity
 
     @property
     def operating_point(self) -> Point | None:
@@ -125,16 +131,16 @@ def _asked(pool: PoolRecord, facts: Facts, other: Plan | None) -> ShapeRequest:
 def _study(request: ShapeRequest, plan: Plan, catalog: Catalog) -> Study:
     bill = billed(plan, request, catalog)
     replica = modelled(request, plan.shape, catalog)
-    rate = min(plan.prediction.capacity, request.workload.requests_per_second / bill.replicas)
     return Study(
         request=request,
         plan=plan,
         replica=replica,
         bill=bill,
-        rate=rate,
+        rate=request.workload.requests_per_second * bill.served / bill.replicas,
         knee=knee(replica, request.workload, request.spec.role),
         variations=variations(replace(request, engine=plan.engine), catalog),
         engines=_other_engines(request, catalog),
+        gains=gains_of(plan, plan.prediction.capacity, request, catalog, request.workload),
     )
 
 
