@@ -20,7 +20,11 @@ def file(tmp_path: Path) -> str:
     """A split whose first tokens are due soon after what an idle replica takes, without headroom."""
     body = split()
     body["spec"] |= {
-        "workload": {"requestsPerSecond": RATE, "inputTokens": {"mean": 4000, "p95": 6000}, "outputTokens": {"mean": 300}},
+        "workload": {
+            "requestsPerSecond": RATE,
+            "inputTokens": {"mean": 4000, "p95": 6000},
+            "outputTokens": {"mean": 300},
+        },
         "slo": {"ttft": {"p95": "400ms"}, "tpot": {"p95": "40ms"}},
         "shape": {"tensorParallel": 1},
         "placement": {"accelerators": ["H100"]},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import astuple, replace
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,15 +13,21 @@ import pytest
 from tests.decide.test_learning import RATE, SLO, Serving, replica_of
 from tests.decide.test_splits import half, over_rdma, split, split_world
 from tests.decide.world import WORKLOAD, external
+from weft.catalog import load
+from weft.decide.plans.facts import Facts, shape_request
+from weft.domain.scaling_spec import of_one
 from weft.domain.shape import Calibration
 from weft.domain.spec import RouterKind
 from weft.domain.workload import Role
+from weft.fabric import build_fabric
 from weft.perf import ASTRAY, at_engine
+from weft.shaping import capacity_of, gains_of
 
 if TYPE_CHECKING:
     from weft.domain.snapshot import PoolObservation
     from weft.domain.workload import Workload
 
+TIGHT, REPLICAS = 0.9, 4
 LONG = replace(WORKLOAD, input_tokens=8_000, input_tokens_p95=16_000)
 
 
@@ -96,3 +103,35 @@ def test_a_lone_replica_is_found_faster_at_once() -> None:
 def test_short_waits_of_a_shared_queue_make_the_tail_no_shorter_than_expected_there(router: RouterKind) -> None:
     """Measured over what is expected of one replica, a tail that is just as long as foretold would be 0.8."""
     assert factors(serving(1.0, 4, 4, router)).ttft_tail == pytest.approx(1.0, abs=0.03)
+
+
+def test_what_replicas_serve_together_falls_by_a_third_at_a_time() -> None:
+    """First tokens are due soon after what an idle replica takes: then what one serves alone is no measure of it."""
+    tight = replace(SLO, ttft=((95, TIGHT),))
+    prefill, decode = (over_rdma(replace(half(role, 1), slo=tight)) for role in (Role.Prefill, Role.Decode))
+    world = split_world(replace(prefill, scaling=external(REPLICAS)), decode)
+    world.splits["pd"] = split(prefill, decode)
+    world.turn(8)
+    counted = partial(at_engine, in_one_queue=REPLICAS, astray=ASTRAY)
+    found = Counting(world, {"pd-prefill": Calibration()}, {"pd-prefill": Role.Prefill}, counted, LONG)
+    found.run(30)
+    found.truth["pd-prefill"] = Calibration(1.6)
+    served = [together(found)]
+    for _ in range(60):
+        found.run(1)
+        if together(found) != served[-1]:
+            served.append(together(found))
+    assert served[-1] < 0.6 * served[0]
+    assert all(later / earlier > 0.65 for earlier, later in pairwise(served))
+
+
+def together(of: Serving) -> float:
+    """Requests per second that each of four serves by the factors in force."""
+    pool, known = of.world.pools["pd-prefill"], of.world.status("pd-prefill")
+    assert pool.spec is not None
+    assert known.plan is not None
+    facts = Facts(build_fabric(of.world.nodes, (), load()), load())
+    request = shape_request(pool.spec, facts, None, known.plan.engine)
+    request = replace(request, calibration=known.calibration, managed=True)
+    alone = capacity_of(known.plan, request, load(), LONG)
+    return alone * of_one(gains_of(known.plan, alone, request, load(), LONG), REPLICAS)

@@ -200,7 +200,9 @@ def _facts(plan: Plan, pool: PoolRecord, decision: PoolDecision, study: Study | 
     table = Table.grid(padding=(0, 2, 0, 0))
     each = f"{counted(plan.shape.gpus, 'GPU')} in {counted(plan.shape.pods, 'pod')} each"
     table.add_row("shape", Text(str(plan.shape), style="bold green"), Text(each, style="dim"))
-    table.add_row("replicas", str(decision.status.desired_replicas), Text(_total(plan, pool, decision, study), style="dim"))
+    table.add_row(
+        "replicas", str(decision.status.desired_replicas), Text(_total(plan, pool, decision, study), style="dim")
+    )
     table.add_row(
         "capacity",
         f"{request_rate(plan.prediction.capacity)} each",

@@ -17,6 +17,7 @@ from weft.decide.measured.network import network_bound
 from weft.decide.plans.facts import Facts, shape_request
 from weft.domain.calibration import Calibrated, CalibrationSubject
 from weft.domain.errors import Blocked, Invalid
+from weft.domain.scaling_spec import of_one
 from weft.domain.shape import Calibration
 from weft.domain.status import TRUE
 from weft.domain.stumbling import stumbled
@@ -28,7 +29,7 @@ from weft.render import revision
 from weft.scaling.calibrating import calibration as calibrating
 from weft.scaling.calibrating.tails import ExpectedLatencies, followed
 from weft.scaling.calibrating.taking_over import in_force, what_is_phased
-from weft.shaping import capacity_of, running_replica, share_a_queue, what_matters
+from weft.shaping import capacity_of, gains_of, running_replica, share_a_queue, what_matters
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -227,21 +228,30 @@ def _share_a_queue(lesson: _Lesson) -> int | None:
 
 
 def _capacity(lesson: _Lesson, facts: Facts, factors: Calibration) -> float:
-    """Requests per second that one replica of the fleet would serve under these factors; 0 where that is unknown."""
-    fleet = lesson.fleet
+    """Requests per second that one replica of the fleet would serve under these factors; 0 where that is unknown.
+
+    Where they share a queue it serves more in their company, and that changes by less or by more than it does alone.
+    """
+    fleet, load = lesson.fleet, calibrating.load_of(lesson.look, lesson.workload)
     try:
         request = shape_request(fleet.spec, facts, None, fleet.plan.engine)
-        request = what_matters(replace(request, calibration=(Calibrated(fleet.subject, factors, lesson.look.now),)))
-        return capacity_of(fleet.plan, request, facts.catalog, lesson.workload)
+        known = (Calibrated(fleet.subject, factors, lesson.look.now),)
+        request = what_matters(replace(request, calibration=known, managed=_goes_by_load(lesson, load)))
+        alone = capacity_of(fleet.plan, request, facts.catalog, lesson.workload)
+        gains = gains_of(fleet.plan, alone, request, facts.catalog, lesson.workload)
+        return alone * of_one(gains, _share_a_queue(lesson) or 1)
     except (Invalid, Blocked):
         return 0.0
 
 
 def _most_astray(lesson: _Lesson, load: Workload) -> float:
     """The part of requests that may come to a replica at random: all, unless the front is known to go by load."""
+    return ASTRAY if _goes_by_load(lesson, load) else 1.0
+
+
+def _goes_by_load(lesson: _Lesson, load: Workload) -> bool:
     fleet = lesson.fleet
-    shared = lesson.managed and share_a_queue(fleet.spec.role, fleet.plan.shape, load.prefix_hit)
-    return ASTRAY if shared else 1.0
+    return lesson.managed and share_a_queue(fleet.spec.role, fleet.plan.shape, load.prefix_hit)
 
 
 def _what_runs(lesson: _Lesson, facts: Facts) -> tuple[ReplicaModel, ErrorBar] | None:
