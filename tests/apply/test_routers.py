@@ -195,6 +195,19 @@ def test_a_router_that_was_given_up_is_asked_again_and_waited_for_anew(
         routers.forget(leaving(4, router.address))
 
 
+def test_a_router_that_is_given_up_is_one_line_of_the_log(
+    routers: Routers, router: Router, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Engines that leave may take minutes to end, and it is asked about them all that time."""
+    router.server.answer = page("", 500)
+    with pytest.raises(RouterKeepsWorker):
+        routers.forget(about(router.address))
+    for _ in range(5):
+        clock.now += PATIENCE_SECONDS + RESTS_SECONDS
+        routers.forget(about(router.address))
+    assert len(caplog.records) == 1
+
+
 def page(text: str, status: int = 200) -> Callable[[web.Request], web.Response]:
     return lambda _: web.Response(text=text, status=status)
 

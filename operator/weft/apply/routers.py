@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from urllib3 import PoolManager, Timeout
@@ -82,12 +82,14 @@ class Routers:
             self._silent.drop(uid)
             self._forgot.put(key, now)
             return None
-        silence = _Silence(silence.since if silence is not None and self._is_recent(silence.last) else now, now)
+        known = silence if silence is not None and self._is_recent(silence.last) else _Silence(now, now)
+        silence = replace(known, last=now)
         self._silent.put(uid, silence)
         message = f"router {address} keeps engine {action.worker} of pod {action.name}: {why}"
         if not _is_given_up(silence, now):
             return message
-        log.warning("%s; it is left to see that pods are deleted", message)
+        if not _is_given_up(known, known.last):  # once: it is asked again for as long as engines take to end
+            log.warning("%s; it is left to see that pods are deleted", message)
         return None
 
     def _is_recent(self, at: float) -> bool:
