@@ -9,6 +9,7 @@ import pytest
 from tests.render.pools import NAMESPACE, UID, pool, spec
 from weft.converge.generations import (
     Generation,
+    fronts_wanted,
     kept_for_their_front,
     last_of_each,
     pair_of_replica,
@@ -16,12 +17,14 @@ from weft.converge.generations import (
     shown_to_a_picker,
 )
 from weft.converge.replicas import Replica
+from weft.converge.split_routing import Routing
 from weft.domain.cluster import PodIdentity, PodPhase, PodRecord
+from weft.domain.reasons import Explanation, Reason
 from weft.domain.spec import RolloutSpec, RolloutStrategy
 from weft.domain.status import Assignment
 from weft.domain.workload import Role
 
-OLD, NEW, NOW = "old", "new", 5000.0
+OLD, NEW, NEWEST, NOW = "old", "new", "newest", 5000.0
 
 
 def replica(number: int, pair: str, *, stays: bool, answers: bool = True) -> Replica:
@@ -115,3 +118,20 @@ def test_a_generation_of_which_a_half_is_missing_is_never_whole() -> None:
     """Where none of a half is desired either."""
     known = [Generation(NEW, (0, 2), (0, 2)), Generation(OLD, (0, 0), (2, 2))]
     assert shown_to_a_picker(known, (0, 2), OLD).pair == OLD
+
+
+@pytest.mark.parametrize(
+    ("starting", "expected"),
+    [
+        ({NEWEST, NEW}, OLD),  # it has fewer replicas, and the only router that answers
+        ({NEWEST}, NEW),
+        ({NEWEST, NEW, OLD}, NEW),  # nobody answers: the one that soon serves most
+    ],
+)
+def test_of_two_whole_pairs_the_service_keeps_to_one_whose_front_answers(starting: set[str], expected: str) -> None:
+    """The spec changed again before the second front was up: the third generation has no replicas yet."""
+    none, few, more = (0, 0), (1, 1), (2, 2)
+    known = (Generation(NEWEST, none, none), Generation(NEW, more, more), Generation(OLD, none, few))
+    why = Explanation(Reason.FrontStarting, "no pod is ready yet")
+    trouble = {each.pair: why if each.pair in starting else None for each in known}
+    assert Routing(known, fronts_wanted(known, 1, taken_over=False), trouble).only == expected

@@ -78,7 +78,10 @@ class Routing:
 
     @property
     def only(self) -> str:
-        """The one pair that the Service may choose, where another front has no whole pair; empty where all may be."""
+        """The one pair that the Service may choose, where another front has no whole pair; empty where all may be.
+
+        It is one whose front answers, if there is any: of the others no router takes the requests.
+        """
         if not self.pairs or len(self.pairs) == len(self.routers):
             return ""
-        return max(self.pairs, key=lambda each: min(each.answering)).pair
+        return max(self.pairs, key=lambda each: (self.trouble[each.pair] is None, min(each.answering))).pair
