@@ -81,3 +81,17 @@ def test_one_that_has_nothing_to_do_any_more_hides_nobody_elses_requests() -> No
 def test_a_replica_that_is_alone_has_its_own_rate_however_short_it_was_seen() -> None:
     seen = observe_pool([TARGET], {"a": history([20.0 * i for i in range(3)], [0.0] * 3)})
     assert seen.requests_per_second == pytest.approx(4.0)
+
+
+def test_a_replica_that_nobody_ever_asked_shortens_nobody_elses_window() -> None:
+    """SGLang counts nothing before the first request: 450 answers of the minute, none of them in its last quarter."""
+    series = series_for(EngineName.SGLang, "0.5.15")
+    every = [5.0 * index for index in range(13)]
+    inside = {(f"{name}", ()): tuple((at, 0.0) for at in every) for name in (series.running, series.waiting)}
+    inside[f"{series.heartbeat}", ()] = tuple((at, 0.1 * at) for at in every)
+    answered = {(series.finished, ()): tuple((at, 10.0 * min(at, 45.0)) for at in every)}
+    found = {"a": History(60.0, {**inside, **answered}), "b": History(60.0, inside)}
+    targets = [
+        EngineTarget(uid, "team", f"chat-{uid}", "10.0.0.1", 30000, "/metrics", (), series=series) for uid in found
+    ]
+    assert observe_pool(targets, found).requests_per_second == pytest.approx(7.5)

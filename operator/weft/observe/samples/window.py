@@ -136,9 +136,11 @@ class Window:
         return None if grown is None else grown / max(seconds, recent.span_seconds)
 
     @property
-    def counted_seconds(self) -> float | None:
-        """Seconds from the first to the last count of finished requests; None without two."""
-        return self.history.counted_seconds(self.series.finished)
+    def seen_seconds(self) -> float:
+        """Seconds from the first to the last count of finished requests, or for which nobody was seen to ask."""
+        if self.never_asked:
+            return self.history.span_seconds
+        return self.history.counted_seconds(self.series.finished) or 0.0
 
     @property
     def waiting(self) -> float | None:

@@ -162,7 +162,7 @@ def _rate_of_all(windows: Sequence[Window]) -> float | None:
     Rates over different windows would count twice what others answered before a pod existed and it answers now: each
     added replica would look like demand for another one.
     """
-    spans = [window.counted_seconds or 0.0 for window in windows]
+    spans = [window.seen_seconds for window in windows]
     seconds = common_seconds(spans)
     rates = [window.requests_per_second if seconds is None else window.rate_of_last(seconds) for window in windows]
     return total_of(known_of(rates))
