@@ -224,6 +224,33 @@ def test_whoever_puts_the_label_back_holds_nobody_up() -> None:
     assert deletes(going.after(DRAIN + 5)) == [IDLE_GRACE_SECONDS]
 
 
+def waiting(world: World, name: str) -> None:
+    """A pod on its node whose image cannot be pulled for the moment."""
+    state = {"waiting": {"reason": "ErrImagePull", "message": "timeout"}}
+    world.pods[name]["status"] = {"phase": "Pending", "containerStatuses": [{"name": "engine", "state": state}]}
+
+
+def test_a_replica_that_recovers_by_itself_is_chosen_as_before() -> None:
+    """The kubelet pulls the image once more, while nobody decides: the operator is being restarted."""
+    world = World()
+    world.settle(one_pod())
+    (name,) = world.pods
+    ready = dict(world.pods[name]["status"])
+    waiting(world, name)
+    assert world.look(one_pod()).actions == ()
+    world.pods[name]["status"] = ready
+    world.settle(one_pod())
+    assert world.pods[name]["metadata"]["labels"][labels.ROUTED] == "true"
+
+
+def test_a_replica_whose_first_pod_looks_ready_is_not_chosen_while_it_lacks_another() -> None:
+    world = World()
+    world.settle(two_pods())
+    leader, worker = sorted(world.pods)
+    waiting(world, worker)
+    assert [leader] == [each.name for each in world.look(two_pods()).actions if isinstance(each, UnroutePod)]
+
+
 @pytest.mark.parametrize("idle", [BUSY, IDLE], ids=["busy", "idle"])
 def test_a_clock_that_was_set_back_holds_nobody_up_and_cuts_nothing_off(*, idle: bool) -> None:
     """For how long no front has chosen it nobody knows then: requests finish within the grace period of its pod."""

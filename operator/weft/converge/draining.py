@@ -78,7 +78,7 @@ def retire(replica: Replica, fabric: Fabric, way: WayToLeave) -> Iterator[Action
     """Drain a replica that has no assignment, and keep requests from one that lost a pod.
 
     A broken replica that is still assigned keeps its pods: how they ended is what deciding looks at before it drops the
-    assignment.
+    assignment. One that may recover before deciding sees it keeps its label, too: nobody would put it back.
     """
     if replica.assignment is None:
         yield from _unroute(replica, way)
@@ -86,8 +86,17 @@ def retire(replica: Replica, fabric: Fabric, way: WayToLeave) -> Iterator[Action
             next_ones = _next_to_go(replica, fabric, way.heard.now)
             grace_seconds = _grace_seconds(replica, fabric, way, only_help=_only_help(replica, next_ones))
             yield from (DeletePod(pod.namespace, pod.name, pod.uid, grace_seconds) for pod in next_ones)
-    elif replica.broken:
+    elif replica.broken and (way.leaves_by is LeavesBy.Asking or not _may_recover(replica)):
         yield from _unroute(replica, way)
+
+
+def _may_recover(replica: Replica) -> bool:
+    """Whether its pods are all there and nobody chooses them: none of those with the label is ready.
+
+    So it is while an image cannot be pulled, a Secret is missing, or a sidecar crashes: the kubelet tries again.
+    """
+    gone = not replica.whole or any(pod.terminating or pod.ended for pod in replica.pods)
+    return not gone and not any(pod.routed and pod.ready for pod in replica.pods)
 
 
 def finishes(replica: Replica, fabric: Fabric, way: WayToLeave) -> bool:
