@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from weft.domain.shape import EngineName
-from weft.engines import series_for
+from weft.engines import FRONTS, series_for
 from weft.observe.samples.history import History
-from weft.observe.samples.scrape_target import EngineTarget
+from weft.observe.samples.scrape_target import EngineTarget, Target
 from weft.observe.signals.observation import observe_pool
+
+if TYPE_CHECKING:
+    from weft.observe.samples.arithmetic import Sample
+    from weft.observe.samples.history import SeriesKey
 
 SERIES = series_for(EngineName.VLLM, "0.32.0")
 TARGET = EngineTarget("a", "team", "chat-0", "10.0.0.1", 8000, "/metrics", (), series=SERIES)
@@ -87,11 +93,30 @@ def test_a_replica_that_nobody_ever_asked_shortens_nobody_elses_window() -> None
     """SGLang counts nothing before the first request: 450 answers of the minute, none of them in its last quarter."""
     series = series_for(EngineName.SGLang, "0.5.15")
     every = [5.0 * index for index in range(13)]
-    inside = {(f"{name}", ()): tuple((at, 0.0) for at in every) for name in (series.running, series.waiting)}
+    inside: dict[SeriesKey, tuple[Sample, ...]] = {
+        (f"{name}", ()): tuple((at, 0.0) for at in every) for name in (series.running, series.waiting)
+    }
     inside[f"{series.heartbeat}", ()] = tuple((at, 0.1 * at) for at in every)
-    answered = {(series.finished, ()): tuple((at, 10.0 * min(at, 45.0)) for at in every)}
-    found = {"a": History(60.0, {**inside, **answered}), "b": History(60.0, inside)}
+    answered = tuple((at, 10.0 * min(at, 45.0)) for at in every)
+    found = {"a": History(60.0, {**inside, (series.finished, ()): answered}), "b": History(60.0, inside)}
     targets = [
         EngineTarget(uid, "team", f"chat-{uid}", "10.0.0.1", 30000, "/metrics", (), series=series) for uid in found
     ]
     assert observe_pool(targets, found).requests_per_second == pytest.approx(7.5)
+
+
+@pytest.mark.parametrize("at_front", [True, False], ids=["routers", "engines"])
+def test_a_page_that_did_not_answer_for_a_while_makes_no_fewer_arrivals_of_the_others(*, at_front: bool) -> None:
+    """Two requests a second came at each of two pods; one was last read 35 s before."""
+    counter = FRONTS.ways[0].added[0].name if at_front else SERIES.finished
+    pages = {"a": [5.0 * index for index in range(25)], "b": [0.0, 40.0, 85.0, 120.0]}
+    counts = {uid: History(120.0, {(counter, ()): tuple((at, 2.0 * at) for at in read)}) for uid, read in pages.items()}
+    idle = dict.fromkeys(pages, history([0.0] * 13, [0.0] * 13))
+    engines = [EngineTarget(uid, "team", uid, "10.0.0.1", 8000, "/metrics", (), series=SERIES) for uid in pages]
+    fronts = [Target(f"front-{uid}", "team", uid, "10.0.0.2", 29000, "/metrics", ()) for uid in pages]
+    at_fronts = {f"front-{uid}": found for uid, found in counts.items()}
+    found = {**idle, **at_fronts} if at_front else counts
+    seen = observe_pool(engines, found, fronts if at_front else [])
+    assert seen.arrivals_at_front is at_front
+    assert seen.arrivals == pytest.approx(40.0)
+    assert seen.arrival_seconds == pytest.approx(10.0)

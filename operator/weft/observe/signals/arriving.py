@@ -11,7 +11,7 @@ from weft.observe.samples.window import INSIDE
 from weft.observe.signals.odd_counts import MOST_PER_SECOND, goes_down_and_up, leaps
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from weft.engines import Counter
     from weft.observe.samples.history import History
@@ -41,14 +41,28 @@ def arrivals(windows: list[Window], fronts: list[Target], histories: Mapping[str
 
 def _at_front(fronts: list[Target], histories: Mapping[str, History]) -> Arrived | None:
     known = [histories[front.uid].recent(ARRIVAL_SECONDS, FRONTS.names) for front in fronts if front.uid in histories]
-    counted = [_counted(history) for history in known if history.age_seconds <= STALE_SECONDS]
-    seconds = max((history.span_seconds for history in known), default=0.0)
-    told = [requests for requests in counted if requests is not None]
+    counted = [(_counted(history), history.span_seconds) for history in known if history.age_seconds <= STALE_SECONDS]
+    told = [(requests, span) for requests, span in counted if requests is not None]
+    seconds = _common_seconds([span for _, span in told])
     if not fronts or len(told) < len(fronts) or seconds < ARRIVAL_SECONDS / 2:
         return None
-    if sum(told) > MOST_PER_SECOND * seconds * len(fronts) or any(_is_odd(histories[each.uid]) for each in fronts):
+    requests = _within(seconds, told)
+    if requests > MOST_PER_SECOND * seconds * len(fronts) or any(_is_odd(histories[each.uid]) for each in fronts):
         return None
-    return Arrived(sum(told), seconds, at_front=True)
+    return Arrived(requests, seconds, at_front=True)
+
+
+def _common_seconds(spans: Sequence[float]) -> float:
+    """The seconds to count over: the shortest span of a pod that was there for all of them, else the longest of all.
+
+    A pod that did not answer for some scrapes is counted over more, and one that was just added over fewer.
+    """
+    return min((span for span in spans if span >= ARRIVAL_SECONDS), default=max(spans, default=0.0))
+
+
+def _within(seconds: float, counted: Iterable[tuple[float, float]]) -> float:
+    """Requests of all pods within some seconds, from those of each over its own span: longer ones count in part."""
+    return sum(requests * seconds / max(span, seconds) for requests, span in counted)
 
 
 def _is_odd(history: History) -> bool:
@@ -82,10 +96,11 @@ def _counted_in(window: Window) -> tuple[str, ...]:
 def _at_engines(windows: list[Window]) -> Arrived:
     """Arrivals at engines: finished requests, plus the growth of those inside."""
     recent = [(window, window.history.recent(ARRIVAL_SECONDS, _counted_in(window))) for window in windows]
-    grown = [history.increase(window.series.finished) for window, history in recent]
-    answered = [growth for growth in grown if growth is not None]
-    seconds = max((history.span_seconds for _, history in recent), default=0.0)
-    if not answered or seconds < ARRIVAL_SECONDS / 2:
+    answered = [history.increase(window.series.finished) for window, history in recent]
+    spans = [history.span_seconds for _, history in recent]
+    seconds = _common_seconds(spans)
+    if all(growth is None for growth in answered) or seconds < ARRIVAL_SECONDS / 2:
         return Arrived()
-    inside = sum(history.change(name) for window, history in recent for name in _counted_in(window)[1:])
-    return Arrived(max(0.0, sum(answered) + inside), seconds)
+    inside = [sum(history.change(name) for name in _counted_in(window)[1:]) for window, history in recent]
+    came = [(growth or 0.0) + more for growth, more in zip(answered, inside, strict=True)]
+    return Arrived(max(0.0, _within(seconds, zip(came, spans, strict=True))), seconds)
