@@ -243,6 +243,16 @@ def test_a_replica_that_recovers_by_itself_is_chosen_as_before() -> None:
     assert world.pods[name]["metadata"]["labels"][labels.ROUTED] == "true"
 
 
+def test_a_replica_whose_engine_ended_leaves_its_front_though_its_pod_goes_on() -> None:
+    """A container that somebody injects runs beside it; a router may see no more than the label."""
+    world = World()
+    world.settle(one_pod())
+    (name,) = world.pods
+    ended = {"name": "engine", "state": {"terminated": {"reason": "Error", "exitCode": 1}}}
+    world.pods[name]["status"] = {"phase": "Running", "containerStatuses": [ended]}
+    assert [name] == [each.name for each in world.look(one_pod()).actions if isinstance(each, UnroutePod)]
+
+
 def test_a_replica_whose_first_pod_looks_ready_is_not_chosen_while_it_lacks_another() -> None:
     world = World()
     world.settle(two_pods())

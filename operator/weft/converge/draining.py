@@ -91,12 +91,14 @@ def retire(replica: Replica, fabric: Fabric, way: WayToLeave) -> Iterator[Action
 
 
 def _may_recover(replica: Replica) -> bool:
-    """Whether its pods are all there and nobody chooses them: none of those with the label is ready.
+    """Whether all that ails its pods is that a container cannot start, and nobody chooses them, as none is ready.
 
-    So it is while an image cannot be pulled, a Secret is missing, or a sidecar crashes: the kubelet tries again.
+    While an image cannot be pulled or a Secret is missing the kubelet tries again. What has run and ended is not
+    waited for: some routers learn that by the label alone.
     """
     gone = not replica.whole or any(pod.terminating or pod.ended for pod in replica.pods)
-    return not gone and not any(pod.routed and pod.ready for pod in replica.pods)
+    ran = any(pod.failure is not None and pod.failure.exit_code is not None for pod in replica.pods)
+    return not (gone or ran or any(pod.routed and pod.ready for pod in replica.pods))
 
 
 def finishes(replica: Replica, fabric: Fabric, way: WayToLeave) -> bool:
