@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.render.pools import plan, shape, spec
-from weft.domain.spec import EngineSpec, KVSpec
+from weft.domain.shape import EngineName
+from weft.domain.spec import EngineSpec, KVSpec, ModelSource, ModelSpec, SourceKind
 from weft.domain.workload import Role
+from weft.engines import adapter_for
 from weft.engines.pods.environment import transports
 from weft.engines.terms.launch import LaunchRequest
 from weft.engines.vllm.environment import variables
@@ -50,6 +52,19 @@ def test_an_engine_stops_waiting_for_a_machine_that_is_gone(kv: KVSpec, seconds:
 def test_a_user_may_say_how_long_an_engine_waits_for_one() -> None:
     asked = EngineSpec(env=(("UCX_TCP_USER_TIMEOUT", "1m"),))
     assert told(asked, KVSpec())["UCX_TCP_USER_TIMEOUT"] == "1m"
+
+
+@pytest.mark.parametrize("engine", EngineName)
+@pytest.mark.parametrize(("drafts_with", "offline"), [("team/llama-eagle3", None), ("/model/eagle3", "1")])
+def test_a_drafting_model_is_downloaded_though_the_weights_are_on_a_claim(
+    engine: EngineName, drafts_with: str, offline: str | None
+) -> None:
+    """Told that it is offline, an engine would end for want of a repository that nothing has downloaded."""
+    source = ModelSource(SourceKind.PVC, "weights")
+    drafting = EngineSpec(speculative_json=f'{{"method":"EAGLE3","model":"{drafts_with}","tokens":3}}')
+    wanted = spec(model=ModelSpec("meta-llama/Llama-3.1-8B-Instruct", source=source), engine=drafting)
+    launch = adapter_for(engine).launch(LaunchRequest(wanted, plan(shape(engine=engine))))
+    assert {each.name: each.value for each in launch.env}.get("HF_HUB_OFFLINE") == offline
 
 
 def told(engine: EngineSpec, kv: KVSpec) -> dict[str, str | None]:

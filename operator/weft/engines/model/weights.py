@@ -9,10 +9,11 @@ from weft.domain.errors import Invalid
 from weft.domain.reasons import Reason
 from weft.domain.shape import EngineName
 from weft.domain.spec import SourceKind
+from weft.engines.model.speculative import speculative_wish
 from weft.engines.terms.launch import ModelMount, MountKind
 
 if TYPE_CHECKING:
-    from weft.domain.spec import ModelSource, ModelSpec
+    from weft.domain.spec import ModelSource, ModelSpec, PoolSpec
     from weft.engines.terms.launch import LaunchRequest
 
 MODEL_PATH = "/model"
@@ -75,7 +76,10 @@ def secrets_as_env(model: ModelSpec) -> tuple[str, ...]:
     return (source.secret,) if source is not None and source.secret else ()
 
 
-def needs_the_hub(model: ModelSpec) -> bool:
-    """Whether anything has to be downloaded from Hugging Face: the weights or an adapter."""
-    from_hub = model.source is None or model.source.kind is SourceKind.HuggingFace
-    return from_hub or any(not where.startswith("/") for _, where in model.adapters)
+def needs_the_hub(spec: PoolSpec) -> bool:
+    """Whether anything has to be downloaded from Hugging Face: the weights, an adapter or a drafting model."""
+    source, drafts = spec.model.source, speculative_wish(spec.engine.speculative_json)
+    if source is None or source.kind is SourceKind.HuggingFace:
+        return True
+    beside = (*(where for _, where in spec.model.adapters), *((drafts.model,) if drafts and drafts.model else ()))
+    return any(not where.startswith("/") for where in beside)

@@ -15,7 +15,7 @@ from weft.engines.terms.launch import EnvValue
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from weft.domain.spec import EngineSpec, ModelSpec
+    from weft.domain.spec import EngineSpec, PoolSpec
     from weft.engines.terms.launch import LaunchRequest
 
 POD_IP = "status.podIP"
@@ -34,13 +34,14 @@ def with_users(ours: Iterable[EnvValue], engine: EngineSpec) -> tuple[EnvValue, 
     return (*(value for value in ours if value.name not in theirs), *users)
 
 
-def hub(model: ModelSpec) -> Iterator[EnvValue]:
+def hub(spec: PoolSpec) -> Iterator[EnvValue]:
     """Variables for Hugging Face: offline if nothing is downloaded; the token and cache if the source names them."""
-    if not needs_the_hub(model):
+    source = spec.model.source
+    if not needs_the_hub(spec):
         yield EnvValue("HF_HUB_OFFLINE", "1")
-    if model.source is not None and model.source.token_secret is not None:
-        yield EnvValue("HF_TOKEN", secret=model.source.token_secret)
-    if model.source is not None and (model.source.cache is not None or model.source.warm_up):
+    if source is not None and source.token_secret is not None:
+        yield EnvValue("HF_TOKEN", secret=source.token_secret)
+    if source is not None and (source.cache is not None or source.warm_up):
         yield EnvValue("HF_HUB_CACHE", CACHE_PATH)
 
 

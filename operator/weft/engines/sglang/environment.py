@@ -23,7 +23,7 @@ def variables(request: LaunchRequest) -> tuple[EnvValue, ...]:
 
 def _ours(request: LaunchRequest) -> Iterator[EnvValue]:
     yield EnvValue(arguments.OWN_ADDRESS, field=POD_IP)
-    yield from hub(request.spec.model)
+    yield from hub(request.spec)
     yield from _kv_transfer(request)
     yield from between_pods(request)
     yield from disk_variables(request)

@@ -124,7 +124,7 @@ def _refuse_conflicts(request: LaunchRequest) -> None:
 
 def _ours(request: LaunchRequest) -> Iterator[EnvValue]:
     yield EnvValue("TRTLLM_NO_USAGE_STATS", "1")
-    yield from hub(request.spec.model)
+    yield from hub(request.spec)
     if request.spec.role.is_half:
         # Halves of a split are in separate ComputeDomains, even in one rack.
         yield EnvValue("UCX_CUDA_IPC_ENABLE_MNNVL", "n")

@@ -36,7 +36,7 @@ def _ours(request: LaunchRequest, ready_seconds: int) -> Iterator[EnvValue]:
     if on_ray(request):
         yield EnvValue("RAY_USAGE_STATS_ENABLED", "0")
     yield EnvValue("VLLM_ENGINE_READY_TIMEOUT_S", str(ready_seconds))
-    yield from hub(request.spec.model)
+    yield from hub(request.spec)
     yield from _kv_transfer(request)
     yield from between_pods(request)
     yield from lmcache_variables(request)
