@@ -74,6 +74,7 @@ def test_numbers_are_read_as_vllm_writes_them() -> None:
     assert counted(("--max-num-batched-tokens", "16k")) == (16_000, 1024)
     assert counted(("--max-num-batched-tokens=16K",)) == (16_384, 1024)
     assert counted(("--max_num_seqs", "many")) == (8192, 1024)
+    assert counted(("--max-num-seqs", "9" * 400)) == (8192, 1024)
 
 
 def test_one_number_of_the_users_bounds_the_other_since_each_sequence_has_a_token() -> None:

@@ -36,6 +36,7 @@ from weft.shaping.case import ShapeCase
         (("--enforce-eager", "--no-enforce-eager"), None),
         (("--max-cudagraph-capture-size", "many"), None),
         (("-cc", "{not JSON"), None),
+        (("-cc", f'{{"cudagraph_mode": {"[" * 4000}'), None),
         (("-cc", "3"), None),
         (("-cc", '{"cudagraph_capture_sizes": 8}'), None),
         (("--cudagraph-capture-sizes",), None),

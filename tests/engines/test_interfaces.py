@@ -36,6 +36,7 @@ def variables(wanted: PoolSpec, chosen: Shape) -> dict[str, str]:
         ('[{"name": "fast", "interface": "net1"}, {"name": "storage"}]', ("net1",)),
         ('[{"name": "fast", "interface": 1}, "x"]', ()),
         ("[not json", ()),
+        ("[" * 4000, ()),
         ("fast@a name that is none", ()),
         ("fast@net1,fast@net1", ("net1",)),
     ],

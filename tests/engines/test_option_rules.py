@@ -141,6 +141,7 @@ def test_an_image_of_ones_own_may_have_more_options_and_values_and_no_other_shap
 def test_settings_that_are_no_json_are_left_to_the_engine() -> None:
     assert value_of(("--structured-outputs-config={",), BACKEND) == ""
     assert value_of(("--structured-outputs-config=[]",), BACKEND) == ""
+    assert value_of((f"--structured-outputs-config={'[' * 4000}",), BACKEND) == ""
     assert value_of(('--eplb-config={"num_redundant_experts":8}',), "--eplb-config.num_redundant_experts") == "8"
 
 

@@ -47,7 +47,8 @@ _OPTIONS = {
     EngineName.TensorRTLLM: _Options("--max_num_tokens", "--max_batch_size"),
 }
 _TELLING = len("--max-num-")  # the common beginning of several options of an engine
-_NUMBER = re.compile(r"(\d+(?:\.\d+)?)([kKmM]?)")  # vLLM's notation: 8k is 8,000 tokens, 8K is 8,192
+# vLLM's notation: 8k is 8,000 tokens, 8K is 8,192. Of hundreds of digits Python makes infinity, which is no count.
+_NUMBER = re.compile(r"(\d{1,15}(?:\.\d+)?)([kKmM]?)")
 _TIMES = {"": 1, "k": 1000, "K": 1024, "m": 1000**2, "M": 1024**2}
 
 

@@ -41,7 +41,7 @@ def _config(args: Arguments) -> dict[str, Any]:
 def _read(text: str) -> dict[str, Any]:
     try:
         found = json.loads(text) if text.startswith("{") else {}
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 

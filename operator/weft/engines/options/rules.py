@@ -91,7 +91,7 @@ def value_of(args: tuple[str, ...], option: str) -> str:
         return settings_of(args).get(key, "")
     try:
         settings = json.loads(given(args, parent) or "{}")
-    except ValueError:
+    except (ValueError, RecursionError):
         return ""  # the engine reports what is wrong with it
     value = settings.get(key) if isinstance(settings, dict) else None
     return str(value) if isinstance(value, str | int) else ""

@@ -34,7 +34,7 @@ def _in_list(text: str) -> Iterator[str]:
 def _in_json(text: str) -> Iterator[str]:
     try:
         read: Any = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return
     for each in read:
         name = each.get("interface") if isinstance(each, dict) else None
