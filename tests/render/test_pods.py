@@ -282,6 +282,23 @@ def test_a_users_argument_means_what_is_written(release: EngineRelease) -> None:
     assert set(said) <= set(words)
 
 
+@pytest.mark.parametrize("release", RELEASES.values(), ids=lambda release: release.image)
+def test_a_models_names_and_places_mean_what_is_written(release: EngineRelease) -> None:
+    """A name made of a variable of the pod would tell the variable, which may be a key, to all who list models."""
+    served, revision, adapter, draft = "my-$(HF_TOKEN)", "v$$1", "team/lora-$(HOME)", "team/eagle-$$(HOME)"
+    is_bare = release.name is EngineName.TensorRTLLM  # its adapters are refused; the rest is in its file, as it stands
+    source = ModelSource(SourceKind.HuggingFace, "team/$(HOME)", revision=revision, warm_up=True)
+    adapters = () if is_bare else (("law", adapter),)
+    model = ModelSpec("meta-llama/Llama-3.1-8B-Instruct", () if is_bare else (served,), source, adapters=adapters)
+    drafting = EngineSpec(speculative_json=f'{{"method":"EAGLE3","model":"{draft}","tokens":3}}')
+    record = pool(spec(model=model, engine=drafting), plan(shape(engine=release.name), release), ("node-a",))
+    pod = render_pods(record, record.status.assignments[0])[0]["spec"]
+    weights, engine = (list(map(expanded, pod[kind][0]["command"])) for kind in ("initContainers", "containers"))
+    assert weights[-3::2] == [source.location, revision]
+    assert source.location in engine
+    assert all(each in " ".join(engine) for each in (() if is_bare else (served, revision, adapter, draft)))
+
+
 def expanded(text: str) -> str:
     """What Kubernetes makes of a text in a container."""
     return re.sub(r"\$\((\w+)\)|\$\$", lambda found: "$" if found[1] is None else "replaced", text)

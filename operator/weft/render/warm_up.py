@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from weft.catalog import download_program
 from weft.domain.relaxations import RUNS_AS_ROOT
+from weft.engines.options.given import literally
 from weft.render.container import render_container
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def warm_up(spec: PoolSpec, launch: ContainerLaunch, image: str, port: int) -> l
     arguments = (source.location, str(port), *((source.revision,) if source.revision is not None else ()))
     program = replace(
         launch,
-        command=("python3", "-c", download_program(), *arguments),
+        command=("python3", "-c", download_program(), *literally(arguments)),
         ports=(),
         startup=None,
         readiness=None,

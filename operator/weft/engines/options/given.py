@@ -1,4 +1,4 @@
-"""Look up one option in the user's arguments, and hand all of them on as they are."""
+"""Look up one option in the user's arguments, and hand on as it is what users write."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def given(args: tuple[str, ...], flag: str) -> str:
 
 
 def literally(args: tuple[str, ...]) -> tuple[str, ...]:
-    """The arguments as a container has to be given them.
+    """Arguments with texts of the user's as a container has to be given them.
 
     Kubernetes makes another variable's value of `$(NAME)`, and one dollar of `$$`. Weft reads arguments for the plan,
-    which is to hold for what the engine gets.
+    which is to hold for what the engine gets; and a name of a model made of a key's variable would publish the key.
     """
     return tuple(argument.replace("$", "$$") for argument in args)

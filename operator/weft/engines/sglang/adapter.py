@@ -83,7 +83,7 @@ class SGLang:
         return ContainerLaunch(
             command=(
                 *("python3", "-m", "sglang.launch_server"),
-                *arguments.weights(request),
+                *literally(arguments.weights(request)),
                 *_flags(request),
                 *("--host", "0.0.0.0", "--port", str(PORT)),  # noqa: S104 - a server in a pod of its own
                 *literally(request.spec.engine.args),
@@ -135,11 +135,11 @@ class SGLang:
 def _flags(request: LaunchRequest) -> tuple[str, ...]:
     """Flags for the plan and the spec, without the weights and the address of the server."""
     return (
-        *arguments.model(request),
+        *literally(arguments.model(request)),
         *arguments.parallel(request),
         *arguments.kv_cache(request),
         *arguments.kv_transfer(request),
-        *arguments.speculative(request),
+        *literally(arguments.speculative(request)),
         *arguments.api_key(request),
         *arguments.metrics(request),
         *batch_arguments(request),

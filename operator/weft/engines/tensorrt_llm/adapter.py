@@ -100,10 +100,10 @@ def _server(request: LaunchRequest) -> tuple[str, ...]:
     return (
         "trtllm-serve",
         "serve",
-        model_location(request),
+        *literally((model_location(request),)),
         *("--host", "0.0.0.0", "--port", str(PORT)),  # noqa: S104 - a server in a pod of its own
         *("--backend", "pytorch"),
-        *arguments.model(request),
+        *literally(arguments.model(request)),
         *arguments.parallel(request.plan.shape),
         *batch_arguments(request),
         *("--extra_llm_api_options", _settings(request).path),

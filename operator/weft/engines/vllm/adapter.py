@@ -110,7 +110,7 @@ def _server(request: LaunchRequest, drain_seconds: int | None) -> tuple[str, ...
     return (
         "vllm",
         "serve",
-        model_location(request),
+        *literally((model_location(request),)),
         *_flags(request),
         *(("--shutdown-timeout", str(drain_seconds)) if drain_seconds is not None else ()),
         "--port",
@@ -122,12 +122,12 @@ def _server(request: LaunchRequest, drain_seconds: int | None) -> tuple[str, ...
 def _flags(request: LaunchRequest) -> tuple[str, ...]:
     """Flags for the plan and the spec, without the address of the server and its shutdown."""
     return (
-        *arguments.model(request),
+        *literally(arguments.model(request)),
         *arguments.parallel(request),
         *arguments.kv_cache(request),
         *connectors.kv_transfer(request),
         *nvlink_arguments(request),
-        *arguments.speculative(request.spec.engine.speculative_json),
+        *literally(arguments.speculative(request.spec.engine.speculative_json)),
         *batch_arguments(request),
     )
 
