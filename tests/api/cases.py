@@ -163,6 +163,18 @@ WRONG = (
         ("spec.model", "must not start with '-'"),
     ),
     WrongInput(
+        "served name that is a flag",
+        _model(servedNames=["-x"]),
+        ("spec.model.servedNames[0]", "should match"),
+        ("spec.model.servedNames.0", "must not begin with -"),
+    ),
+    WrongInput(
+        "adapter that is a flag",
+        _model(adapters=[{"name": "-x", "source": "team/lora"}]),
+        ("spec.model.adapters[0].name", "should match"),
+        ("spec.model.adapters.0.name", "must not begin with -"),
+    ),
+    WrongInput(
         "no model",
         {"model": {}},
         ("spec.model.id", "Required value"),
@@ -269,6 +281,12 @@ WRONG = (
         {"pod": {"labels": {"a b": "c"}}},
         ("spec.pod.labels", "label keys such as example.com/team"),
         ("spec.pod.labels.a b", "must be the key of a label such as app or example.com/team"),
+    ),
+    WrongInput(
+        "a label with a longer name than Kubernetes takes",
+        {"pod": {"labels": {f"example.com/{'a' * 64}": "c"}}},
+        ("spec.pod.labels", "label keys such as example.com/team"),
+        (f"spec.pod.labels.example.com/{'a' * 52}", "63 characters at most"),
     ),
     WrongInput(
         "relaxation that does not exist",

@@ -14,7 +14,7 @@ from weft.api.fields import (
     Quantity,
     described,
 )
-from weft.api.patterns import EXTENDED_RESOURCE, NO_SPACE, RELEASE, VARIABLE
+from weft.api.patterns import EXTENDED_RESOURCE, NO_OPTION, RELEASE, VARIABLE
 from weft.api.rules import ApiModel, Rule
 
 HugePages = Annotated[int, Field(ge=1, le=2**20)]
@@ -76,7 +76,7 @@ class Speculative(ApiModel):
         description="How tokens are drafted. MTP: by the model's own heads. NGram: from the prompt. Or by EAGLE3 or "
         "DraftModel."
     )
-    model: Annotated[str, Field(min_length=1, max_length=256, pattern=NO_SPACE)] | None = described(
+    model: Annotated[str, Field(min_length=1, max_length=256, pattern=NO_OPTION)] | None = described(
         "Hugging Face repository of the drafting model, for EAGLE3 and DraftModel."
     )
     tokens: Annotated[int, Field(ge=1, le=64)] = Field(default=3, description="Tokens drafted per step.")

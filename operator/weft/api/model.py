@@ -20,11 +20,11 @@ from weft.api.fields import (
     SecretKeyRef,
     described,
 )
-from weft.api.patterns import KEY_NAME, NO_SPACE, NO_SPACE_OR_NOTHING, OBJECT_STORE
+from weft.api.patterns import ADAPTER, NO_OPTION, NO_SPACE, NO_SPACE_OR_NOTHING, OBJECT_STORE
 from weft.api.rules import ApiModel, Rule, exactly_one_of
 
 RepositoryName = Annotated[str, Field(min_length=1, max_length=256, pattern=NO_SPACE)]
-ServedName = Annotated[str, Field(min_length=1, max_length=256, pattern=NO_SPACE)]
+ServedName = Annotated[str, Field(min_length=1, max_length=256, pattern=NO_OPTION)]
 # Relative and without `..`, so that a path never leaves the volume it is in.
 VolumePath = Annotated[str, Field(max_length=1024, pattern=NO_SPACE_OR_NOTHING)]
 
@@ -32,10 +32,10 @@ VolumePath = Annotated[str, Field(max_length=1024, pattern=NO_SPACE_OR_NOTHING)]
 class HuggingFaceSource(ApiModel):
     """Weights in a Hugging Face repository, downloaded by the engine."""
 
-    repository: RepositoryName | None = described(
+    repository: Annotated[str, Field(min_length=1, max_length=256, pattern=NO_OPTION)] | None = described(
         "Repository such as meta-llama/Llama-3.1-8B-Instruct. Unset: model.id."
     )
-    revision: Annotated[str, Field(min_length=1, max_length=128, pattern=NO_SPACE)] | None = described(
+    revision: Annotated[str, Field(min_length=1, max_length=128, pattern=NO_OPTION)] | None = described(
         "Branch, tag or commit. Pin a commit, so that every replica serves the same weights. Unset: the default branch."
     )
     token_secret_ref: SecretKeyRef | None = described(
@@ -117,7 +117,7 @@ class ModelConfig(ApiModel):
 class Adapter(ApiModel):
     """A LoRA adapter that every replica loads."""
 
-    name: Annotated[str, Field(min_length=1, max_length=128, pattern=KEY_NAME)] = Field(
+    name: Annotated[str, Field(min_length=1, max_length=128, pattern=ADAPTER)] = Field(
         description="Name under which requests choose it."
     )
     source: RepositoryName = Field(

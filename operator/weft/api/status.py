@@ -186,7 +186,7 @@ class AvoidedStatus(ApiModel):
 class LeftShapeStatus(ApiModel):
     """The shape that the pool left last: it takes no other for an hour unless its spec or SLO asks for that."""
 
-    shape: Word = Field(description="In words, as in plan.shape.name.")
+    shape: Word = Field(description="In words, as in plan.shape.")
     at: Instant = Field(description="When it was left.")
     wish: Word = Field(description="A hash of what the spec wished for by then.")
     outgrown: bool | None = described("Whether it was too small for what came.")
