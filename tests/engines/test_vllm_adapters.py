@@ -44,6 +44,20 @@ def test_a_larger_rank_than_vllm_has_is_refused() -> None:
     assert refused.value.reason is Reason.FeatureUnsupported
 
 
+@pytest.mark.parametrize(
+    ("model", "why"),
+    [
+        (ModelSpec("llama", adapters=(("llama", "acme/legal"),)), "llama is also the model's own name"),
+        (ModelSpec(LLAMA, ("chat", "law"), adapters=(("law", "acme/legal"),)), "law is also the model's own name"),
+        (ModelSpec(LLAMA, adapters=(("law", "/adapters/a,b"),)), "reads no source with a comma"),
+    ],
+)
+def test_an_adapter_that_vllm_would_not_find_is_refused(model: ModelSpec, why: str) -> None:
+    """The model would answer in its place, without a word; and a comma ends the engine."""
+    with pytest.raises(Invalid, match=why):
+        adapter_for(EngineName.VLLM).launch(LaunchRequest(spec(model=model), plan()))
+
+
 def test_a_rank_of_the_users_is_theirs_and_large_enough() -> None:
     assert command(64, ("--max-lora-rank", "128")).count("--max-lora-rank") == 1
     with pytest.raises(

@@ -19,10 +19,14 @@ _USUAL_RANK = 16  # vLLM's default
 
 
 def adapter_arguments(request: LaunchRequest) -> Arguments:
-    """Arguments for all adapters in one batch; if the user allows fewer, the rest waits in host memory, not on disk."""
+    """Arguments for all adapters in one batch; if the user allows fewer, the rest waits in host memory, not on disk.
+
+    Raises `Invalid` for an adapter that vLLM could not tell from the model, or would not read.
+    """
     adapters, args = request.spec.model.adapters, request.spec.engine.args
     if not adapters:
         return ()
+    _refuse_what_it_misreads(request)
     at_once, count = given(args, _AT_ONCE), str(len(adapters))
     fewer = at_once.isdecimal() and int(at_once) < len(adapters) and not given(args, _IN_HOST_MEMORY)
     return (
@@ -33,6 +37,19 @@ def adapter_arguments(request: LaunchRequest) -> Arguments:
         "--lora-modules",
         *(f"{name}={at}" for name, at in adapters),
     )
+
+
+def _refuse_what_it_misreads(request: LaunchRequest) -> None:
+    """vLLM looks for the model itself first, and takes what has a comma for JSON (`LoRAParserAction`)."""
+    model = request.spec.model
+    for name, at in model.adapters:
+        if name in (model.served_names or (model.model_id,)):
+            message = f"spec.model.adapters {name} is also the model's own name, which vLLM serves: use another"
+            raise Invalid(Reason.SpecInvalid, message)
+        if "," in at:
+            raise Invalid(
+                Reason.FeatureUnsupported, f"spec.model.adapters {name}: vLLM reads no source with a comma, as {at:.60}"
+            )
 
 
 def _rank(request: LaunchRequest) -> Arguments:
