@@ -40,7 +40,7 @@ def adapter_arguments(request: LaunchRequest) -> Arguments:
 
 
 def _refuse_what_it_misreads(request: LaunchRequest) -> None:
-    """vLLM looks for the model itself first, and takes what has a comma for JSON (`LoRAParserAction`)."""
+    """The model itself is looked for first, and what has a comma is taken for JSON (`LoRAParserAction` of vLLM)."""
     model = request.spec.model
     for name, at in model.adapters:
         if name in (model.served_names or (model.model_id,)):
