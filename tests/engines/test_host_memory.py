@@ -18,6 +18,7 @@ from weft.engines.kv.host_memory import pod_needs
 
 RANKS = shape(1, data_parallel=4)  # in one pod
 TWO_PODS = shape(8, gpus_per_pod=4)  # of one rank
+BEFORE = plan(TWO_PODS, replace(RELEASE, version="0.26.0"))  # which kept nothing in /dev/shm
 SGLANG = shape(2, engine=EngineName.SGLang)
 TENSORRT_LLM = shape(2, engine=EngineName.TensorRTLLM)
 
@@ -59,14 +60,16 @@ def test_shared_memory_holds_what_vllm_keeps_there(wanted: PoolSpec, chosen: Pla
             shape(2),
             "each pod needs 68 GiB, and spec.engine.resources",
         ),
-        (keeping("64Gi", resources=(("memory", "39Gi"),)), TWO_PODS, "each pod needs 40 GiB"),
+        (keeping("64Gi", resources=(("memory", "71Gi"),)), TWO_PODS, "each pod needs 72 GiB"),
+        (keeping("64Gi", resources=(("memory", "39Gi"),)), BEFORE, "each pod needs 40 GiB"),
         (keeping("64Gi", "LMCache", resources=(("memory", "32Gi"),)), shape(2), "memory is 32Gi: ask for more"),
         (keeping("64Gi", resources=(("memory", "77Gi"),)), SGLANG, "each pod needs 78 GiB"),
         (keeping("64Gi", resources=(("memory", "32Gi"),)), TENSORRT_LLM, "each pod needs 68 GiB"),
         (keeping("64Gi", shared_memory="32Gi"), shape(2), "sharedMemory is 32Gi: unset it, or make it larger"),
     ],
 )
-def test_what_would_be_killed_for_memory_is_refused_by_name(wanted: PoolSpec, chosen: Shape, words: str) -> None:
+def test_what_would_be_killed_for_memory_is_refused_by_name(wanted: PoolSpec, chosen: Plan | Shape, words: str) -> None:
+    """A file for a whole rank in `/dev/shm` counts whole: the kubelet makes that no larger than the memory."""
     with pytest.raises(Invalid, match=r"kvCache\.offload") as refused:
         launched(wanted, chosen)
     assert refused.value.reason is Reason.SpecInvalid
@@ -74,9 +77,10 @@ def test_what_would_be_killed_for_memory_is_refused_by_name(wanted: PoolSpec, ch
 
 
 @pytest.mark.parametrize(
-    ("memory", "chosen"), [("68Gi", shape(2)), ("40Gi", TWO_PODS), ("78Gi", SGLANG), ("68Gi", TENSORRT_LLM)]
+    ("memory", "chosen"),
+    [("68Gi", shape(2)), ("72Gi", TWO_PODS), ("40Gi", BEFORE), ("78Gi", SGLANG), ("68Gi", TENSORRT_LLM)],
 )
-def test_what_is_enough_is_taken(memory: str, chosen: Shape) -> None:
+def test_what_is_enough_is_taken(memory: str, chosen: Plan | Shape) -> None:
     assert launched(keeping("64Gi", resources=(("memory", memory),)), chosen).command
 
 

@@ -51,12 +51,15 @@ def memory_for_vllm(request: LaunchRequest) -> int:
 
 
 def refuse_too_little_memory(request: LaunchRequest) -> None:
-    """Raise `Invalid` if KV in host memory needs more than the pod's memory, or than its `/dev/shm`."""
+    """Raise `Invalid` if KV in host memory needs more than the pod's memory, or than its `/dev/shm`.
+
+    The kubelet makes that no larger than the pod's memory, and vLLM ends unless there is room for its whole file.
+    """
     spec, shape = request.spec, request.plan.shape
     if spec.kv.offload_json is None:
         return
     memory = dict(spec.engine.resources).get("memory")
-    needed = _needed_bytes(spec, shape)
+    needed = max(_needed_bytes(spec, shape), memory_for_vllm(request))
     if memory is not None and parse_quantity(memory) < needed:
         raise Invalid(
             Reason.SpecInvalid,
