@@ -110,6 +110,17 @@ def test_rdma_without_a_device_is_refused(resources: tuple[tuple[str, str], ...]
     assert ("engine.resources.rdma" in message) is (planned == "False")
 
 
+@pytest.mark.parametrize("resource", ["nvidia.com/gpu", "amd.com/gpu"])
+def test_accelerators_are_no_rdma_devices(resource: str) -> None:
+    """The shape's count took the place of the pool's, and a half with RDMA alone had no wire."""
+    engine = replace(SPEC.engine, resources=((resource, "4"),))
+    world = World.of([board("b-0")], pool("chat", replace(SPEC, engine=engine)))
+    world.turn()
+    status, reason, message = world.condition("chat", "Planned")
+    assert (status, reason) == ("False", "SpecInvalid")
+    assert f"spec.engine.resources.rdma.resource {resource} is accelerators" in message
+
+
 @pytest.mark.parametrize("beside", [(), (("rdma/hca", "1"),)])
 def test_huge_pages_alone_are_refused_as_the_api_server_would(beside: tuple[tuple[str, str], ...]) -> None:
     pages = (*beside, ("hugepages-2Mi", "1024Mi"))

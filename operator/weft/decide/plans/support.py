@@ -35,6 +35,7 @@ def refuse_unsupported(spec: PoolSpec) -> None:
         if unsupported:
             raise Invalid(Reason.FeatureUnsupported, f"{field} is not supported yet: {allowed}")
     refuse_relaxations(spec)
+    _refuse_accelerators_as_rdma(spec.engine)
     _refuse_rdma_without_devices(spec)
     _refuse_huge_pages_alone(spec.engine)
 
@@ -92,6 +93,18 @@ def _stages_of_a_half(spec: PoolSpec) -> tuple[bool, str, str]:
     apart = spec.role.is_half and spec.placement.domain is DomainRule.Preferred
     field = f"spec.placement.domain Preferred with role {spec.role}, whose replicas have no pipeline stages,"
     return apart, field, "use Required"
+
+
+def _refuse_accelerators_as_rdma(engine: EngineSpec) -> None:
+    """Their count is the shape's, which would replace this one without a word; and they are no network."""
+    counted = {known.resource for known in load().accelerators}
+    named = next((each for each in engine.devices if each in counted), None)
+    if named is not None:
+        raise Invalid(
+            Reason.SpecInvalid,
+            f"spec.engine.resources.rdma.resource {named} is accelerators, which spec.shape counts: name what your "
+            "RDMA device plugin offers, such as rdma/hca_shared_devices",
+        )
 
 
 def _refuse_rdma_without_devices(spec: PoolSpec) -> None:
