@@ -267,6 +267,7 @@ def test_a_pod_that_helps_the_first_one_stays_for_the_whole_drain() -> None:
         *("--enable-dp-attention", "--attn-dp-size", "--nnodes", "--dist-init-addr", "--host=::", "--port", "--config"),
         *("--model", "--model-path", "--served-model-name", "--enable-metrics", "--kv-cache-dtype", "--quantization"),
         *("--disaggregation-mode", "--speculative-algorithm", "--speculative-algo", "--api-key", "--hicache-size"),
+        "--enable-hicache",
         *("--enable-prefill-context-parallel", "--enable-nsa-prefill-context-parallel", "--enable-ep-moe"),
         *("--enable-dsa-prefill-context-parallel", "--disaggregation-prefill-pp"),
     ],
