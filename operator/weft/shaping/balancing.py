@@ -22,7 +22,7 @@ def ranks_are_balanced_as_wished(case: ShapeCase) -> Explanation | None:
         case Balancing.MultiPort if not FEWEST_RANKS <= shape.ranks_per_pod <= MOST_PORTS:
             return Explanation(
                 Reason.ShapeInvalid,
-                f"shape.dataParallelBalancing MultiPort with {shape.ranks_per_pod} data-parallel ranks in a pod; "
+                f"spec.shape.dataParallelBalancing MultiPort with {shape.ranks_per_pod} data-parallel ranks in a pod; "
                 f"allowed: {FEWEST_RANKS} to {MOST_PORTS} of them, which each take a port, or Hybrid or External",
             )
     return None
@@ -36,6 +36,6 @@ def _too_few_nodes(case: ShapeCase) -> Explanation | None:
         return None
     return Explanation(
         Reason.LeavesDomain,
-        f"shape.dataParallelBalancing External puts {shape.data_parallel} data-parallel ranks on as many nodes, and an "
-        f"NVLink domain of {supply.accelerator} has {nodes}; allowed: as many ranks, or Internal or Hybrid",
+        f"spec.shape.dataParallelBalancing External puts {shape.data_parallel} data-parallel ranks on as many nodes, "
+        f"and an NVLink domain of {supply.accelerator} has {nodes}; allowed: as many ranks, or Internal or Hybrid",
     )

@@ -43,7 +43,7 @@ def refuse_unsupported(spec: PoolSpec) -> None:
 def _spares_of_another(placement: PlacementSpec) -> tuple[bool, str, str]:
     """Only who picks nodes can keep some of them free."""
     elsewhere = placement.scheduler is not SchedulerName.Default and placement.spare_nodes_per_domain > 0
-    field = f"placement.spareNodesPerDomain with scheduler.name {placement.scheduler}, which picks the nodes,"
+    field = f"spec.placement.spareNodesPerDomain with scheduler.name {placement.scheduler}, which picks the nodes,"
     return elsewhere, field, "remove it"
 
 
@@ -183,7 +183,7 @@ def _router_claims(router: RouterSpec) -> tuple[tuple[bool, str, str], ...]:
     return (
         (
             keys_unchecked,
-            "router.apiKeySecretRef with a managed router",
+            "spec.router.apiKeySecretRef with a managed router",
             "remove it, or use spec.router.type None, where the engines ask for the key",
         ),
     )

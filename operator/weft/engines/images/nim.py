@@ -239,7 +239,7 @@ def _pool_claims(request: LaunchRequest) -> Iterator[tuple[bool, str, str]]:
     yield spec.role.is_half, f"role {spec.role.value}", f"use Aggregated, or {plain[4:]}"
     yield spec.engine.distributed != "Native", f"spec.engine.distributed {spec.engine.distributed}", "use Native"
     several = spec.balancing is not Balancing.Internal
-    yield several, f"shape.dataParallelBalancing {spec.balancing.value}", "use Internal"
+    yield several, f"spec.shape.dataParallelBalancing {spec.balancing.value}", "use Internal"
     managed = spec.router.kind is RouterKind.Managed
     yield (
         managed,
@@ -247,7 +247,7 @@ def _pool_claims(request: LaunchRequest) -> Iterator[tuple[bool, str, str]]:
         "use None or Gateway, as routers ask for /health, where its proxy has nothing",
     )
     asks_for_keys = spec.router.api_key_secret is not None
-    yield asks_for_keys, "router.apiKeySecretRef", "remove it, as its proxy may ask the engine without the key"
+    yield asks_for_keys, "spec.router.apiKeySecretRef", "remove it, as its proxy may ask the engine without the key"
 
 
 def _pod_claims(request: LaunchRequest) -> Iterator[tuple[bool, str, str]]:

@@ -22,6 +22,6 @@ def refuse_what_vllm_alone_does(spec: PoolSpec, engine: str) -> None:
     if spec.balancing is not Balancing.Internal:
         raise Invalid(
             Reason.FeatureUnsupported,
-            f"shape.dataParallelBalancing {spec.balancing.value} is not supported on {engine}: use Internal, or "
+            f"spec.shape.dataParallelBalancing {spec.balancing.value} is not supported on {engine}: use Internal, or "
             "spec.engine.name VLLM",
         )

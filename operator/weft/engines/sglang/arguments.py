@@ -143,10 +143,10 @@ def api_key(request: LaunchRequest) -> Arguments:
 def _served_name(spec: ModelSpec) -> str:
     """The one served name; raises `Invalid` for several, and for a colon, after which SGLang expects an adapter."""
     if len(spec.served_names) > 1:
-        raise _unsupported(f"model.servedNames with {len(spec.served_names)} names", "leave one, or none")
+        raise _unsupported(f"spec.model.servedNames with {len(spec.served_names)} names", "leave one, or none")
     name = spec.served_names[0] if spec.served_names else spec.model_id
     if ":" in name:
-        raise _unsupported(f"model.servedNames {name}", "use a name without a colon")
+        raise _unsupported(f"spec.model.servedNames {name}", "use a name without a colon")
     return name
 
 

@@ -44,7 +44,7 @@ def sglang_prefill_context_conflict(shape: Shape) -> str | None:
 def _decode_claims(asked: Sharing) -> Iterator[tuple[bool, str]]:
     """Pairs of (whether the shape fails, the sentence that says why)."""
     pinned, shape = asked.spec.shape.decode_context_parallel is not None, asked.shape
-    yield not pinned, "Weft plans DCP on SGLang only where shape.decodeContextParallel names it; allowed: 1"
+    yield not pinned, "Weft plans DCP on SGLang only where spec.shape.decodeContextParallel names it; allowed: 1"
     latent = asked.architecture.is_latent and asked.whole
     yield not latent, "SGLang shares contexts of latent attention without a token selector only; allowed: 1"
     yield asked.copies_claim()

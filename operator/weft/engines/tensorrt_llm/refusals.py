@@ -51,8 +51,8 @@ def _model_claims(request: LaunchRequest) -> Iterator[tuple[bool, str, str]]:
     # `lora_config` has no names: a request brings `lora_request` with a path, and so could read any folder of the pod.
     nameless = "remove it, as its server knows no adapter by name, only by a path in each request"
     yield bool(model.adapters), "spec.model.adapters", nameless
-    yield bool(names) and unnamed, "model.servedNames", "remove it, or use version 1.3.0rc6 or later"
-    yield len(names) > 1, "more than one of model.servedNames", "name one"
+    yield bool(names) and unnamed, "spec.model.servedNames", "remove it, or use version 1.3.0rc6 or later"
+    yield len(names) > 1, "more than one of spec.model.servedNames", "name one"
 
 
 def _engine_claims(request: LaunchRequest) -> Iterator[tuple[bool, str, str]]:
@@ -64,7 +64,7 @@ def _engine_claims(request: LaunchRequest) -> Iterator[tuple[bool, str, str]]:
     )
     yield bool(other), f"spec.engine.image {engine.image}", instead
     asks_for_keys = spec.router.api_key_secret is not None
-    yield asks_for_keys, "router.apiKeySecretRef", "remove it, as its server asks for no key"
+    yield asks_for_keys, "spec.router.apiKeySecretRef", "remove it, as its server asks for no key"
 
 
 def _kv_claims(request: LaunchRequest) -> Iterator[tuple[bool, str, str]]:

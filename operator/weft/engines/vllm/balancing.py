@@ -63,7 +63,7 @@ def api_servers(request: LaunchRequest) -> int:
 def refuse_what_cannot_be_balanced(request: LaunchRequest) -> None:
     """Raise `Invalid` for releases and arguments that vLLM does not support with this kind of balancing."""
     found, version = request.balancing, request.plan.engine.version
-    field = f"shape.dataParallelBalancing {found.value}"
+    field = f"spec.shape.dataParallelBalancing {found.value}"
     if found is Balancing.Internal:
         return
     if given(request.spec.engine.args, "--enable-elastic-ep") == "true":

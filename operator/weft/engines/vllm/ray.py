@@ -86,7 +86,8 @@ def _against(request: LaunchRequest) -> Iterator[str]:
     if spec.role.is_half:
         yield f"is not supported in a {spec.role.value} pool, as Ray shares the first pod's KV address: use Native"
     if spec.balancing is not Balancing.Internal:
-        yield f"has one server, and shape.dataParallelBalancing {spec.balancing.value} several: use Native, or Internal"
+        asked = f"spec.shape.dataParallelBalancing {spec.balancing.value}"
+        yield f"has one server, and {asked} several: use Native, or Internal"
     if parse_version(version) >= BRINGS_NO_RAY and spec.engine.image is None:
         yield (
             f"is not in the image of vLLM {version}: use Native, a version before 0.18.0, or a spec.engine.image of "
