@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
+from tests.listening import listening
 from weft.observe.samples.scrape_target import Target
 from weft.observe.sources import direct
 from weft.observe.sources.direct import DirectSource
@@ -36,16 +37,11 @@ class Engines:
 
     @asynccontextmanager
     async def served(self) -> AsyncIterator[DirectSource]:
-        application = web.Application()
-        application.router.add_get("/{uid}", self._answer)
-        runner = web.AppRunner(application, shutdown_timeout=0.0)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        self.port = runner.addresses[0][1]
-        source = DirectSource(clock=lambda: self.now)
-        yield source
-        await source.close()
-        await runner.cleanup()
+        async with listening("/{uid}", self._answer) as url:
+            self.port = int(url.rpartition(":")[2])
+            source = DirectSource(clock=lambda: self.now)
+            yield source
+            await source.close()
 
     async def round(self, source: DirectSource) -> set[str]:
         """Who was asked in one."""
