@@ -25,8 +25,11 @@ def test_pods_that_start_count_as_idle_where_the_pool_would_grow() -> None:
     assert 20 == wanted_by_pods(half_ready, (10.0,) * 4, 2.0)
 
 
-def test_pods_that_start_are_left_out_where_the_pool_would_shrink() -> None:
-    assert 2 == wanted_by_pods(view(*[pod()] * 4, count=8), (1.0,) * 4, 2.0)
+def test_pods_that_start_are_on_target_where_the_pool_would_shrink() -> None:
+    """Kubernetes v1.37.2, `groupPods` of replica_calculator.go: a running pod without the metric is missing."""
+    half_ready = view(*[pod()] * 4, count=8)
+    assert 6 == wanted_by_pods(half_ready, (1.0,) * 4, 2.0)  # (4 x 1 + 4 x 2) / 2
+    assert 8 == wanted_by_pods(half_ready, (1.7,) * 4, 2.0)  # 0.925 is within the tolerance
 
 
 def test_a_silent_pod_is_on_target_where_the_pool_would_shrink_and_idle_where_it_would_grow() -> None:
@@ -81,6 +84,23 @@ def test_a_pace_of_so_many_pods_binds_shrinking_too() -> None:
     ]
 
 
+def test_a_period_of_growing_begins_after_what_an_older_one_of_shrinking_took() -> None:
+    """Kubernetes v1.37.2, horizontal.go: both directions are counted over the period of the policy that limits."""
+    controller = Controller(Behavior(up=Pace(0.0, 60.0, pods=4), down=Pace(0.0, 120.0, pods=1)))
+    assert [9, 13] == [
+        controller.count(0.0, view(*[pod()] * 10), 1),
+        controller.count(90.0, view(*[pod()] * 9), 100),
+    ]
+
+
+def test_what_was_removed_in_the_period_may_come_back_beside_its_growth() -> None:
+    controller = Controller(Behavior(up=Pace(0.0, 60.0, pods=4), down=Pace(0.0, 120.0, pods=1)))
+    assert [9, 14] == [
+        controller.count(0.0, view(*[pod()] * 10), 1),
+        controller.count(45.0, view(*[pod()] * 9), 100),
+    ]
+
+
 def test_of_two_metrics_the_larger_answer_wins() -> None:
     policy = HpaOptions(queue=2.0, kv=0.5).policy()
     assert {"chat": 6} == policy.counts(0.0, (view(*[pod(waiting=3.0, kv=0.25)] * 4),))
@@ -108,9 +128,11 @@ def test_an_hpa_needs_a_metric() -> None:
         HpaOptions(queue=None, kv=None)
 
 
-def test_it_settles_where_one_count_is_within_the_tolerance() -> None:
-    fluid = Fluid(HpaOptions(queue=None).policy(), lambda _: 12.0).run(7200.0)
-    assert {2} == set(fluid.last_counts)
+def test_it_stays_where_one_count_is_within_the_tolerance_and_need_not_find_it() -> None:
+    """From 4 it shrinks past the 2 that fit, as all of the window wants 1, and comes back by way of 5 for ever."""
+    there, above = (Fluid(HpaOptions(queue=None).policy(), lambda _: 12.0, count=count) for count in (2, 4))
+    assert {2} == set(there.run(7200.0).counts)
+    assert {1, 2, 3, 4, 5} == set(above.run(7200.0).last_counts)
 
 
 def test_a_queue_is_no_measure_of_load_below_saturation_so_it_flaps() -> None:

@@ -1,12 +1,20 @@
 """Kubernetes' horizontal pod autoscaler, version 2, as a controller of one pool: from metrics to a count.
 
-Rule: `autoscaling/v2` of Kubernetes 1.32 and later, with the defaults of kube-controller-manager: a look every 15 s, a
-tolerance of 10 %. A metric of pods wants `ceil(pods x mean / target)`. Pods that start count as idle where that would
-grow the pool; ready pods without the metric count as idle where it would grow, and as exactly on target where it would
-shrink; if that turns the direction, nothing changes. An external metric wants `ceil(total / target)`.
+Source: Kubernetes, `pkg/controller/podautoscaler` (`replica_calculator.go`, `horizontal.go`) and the defaults of
+`pkg/apis/autoscaling/v2`, compared at v1.34.0 and v1.37.2, which do not differ in this.
+
+Rule: a look every 15 s with a tolerance of 10 %. A metric of pods wants `ceil(pods x mean / target)`. Pods without the
+metric count as idle where it would grow, and as exactly on target where it would shrink; if that turns the direction,
+nothing changes. An engine that loads its weights is such a pod: its container runs and nothing answers yet. (Kubernetes
+leaves pods out of shrinking that are Pending, which here is only as long as an image is pulled, and looks at readiness
+for CPU alone.) An external metric wants `ceil(total / target)`, whatever is ready.
 
 What is wanted is then stabilised: it does not grow beyond the least that was wanted in the window for growing, nor
-shrink below the most that was wanted in the window for shrinking. Last come limits of so many pods or percent a period.
+shrink below the most that was wanted in the window for shrinking. Last come limits of so many pods or percent a period,
+counted from what the pool had at the beginning of the period by all changes in it, both up and down.
+
+Two things are kinder here. Kubernetes cuts means to whole thousandths, which a target of 0.02 would feel, and an HPA
+without any `behavior` grows by the larger of twice and 4 pods, not by 4 more.
 """
 
 from __future__ import annotations
@@ -60,14 +68,13 @@ def wanted_by_pods(
     """Replicas that one metric of pods wants, unbounded; None where no pod has it."""
     if not values:
         return None
-    silent = max(0, view.ready - len(values))
+    silent = max(0, view.ready + view.starting - len(values))
     ratio = sum(values) / len(values) / target
-    grows = ratio > 1.0
-    if not silent and not (grows and view.starting):
+    if not silent:
         return view.count if _near(ratio, tolerance) else replicas_for(ratio * len(values), 1.0)
-    assumed = len(values) + silent + (view.starting if grows else 0)
-    total = sum(values) + (0.0 if grows else silent * target)
-    careful = total / assumed / target
+    grows = ratio > 1.0
+    assumed = len(values) + silent
+    careful = (sum(values) + (0.0 if grows else silent * target)) / assumed / target
     if _near(careful, tolerance) or (careful > 1.0) is not grows:
         return view.count
     wanted = replicas_for(careful * assumed, 1.0)
@@ -93,7 +100,7 @@ class Controller:
         """Nothing was wanted yet."""
         self._behavior = behavior
         self._wanted_up, self._wanted_down = Recent(behavior.up.window_seconds), Recent(behavior.down.window_seconds)
-        self._added, self._removed = Recent(behavior.up.period_seconds), Recent(behavior.down.period_seconds)
+        self._moved_up, self._moved_down = Recent(behavior.up.period_seconds), Recent(behavior.down.period_seconds)
         self._started = False
 
     def count(self, now: float, view: PoolView, wanted: int) -> int:
@@ -104,10 +111,9 @@ class Controller:
         stable = self._stabilized(now, view.count, wanted)
         self._remember(now, wanted)
         count = view.clamp(self._limited(now, view.count, stable))
-        if count > view.count:
-            self._added.add(now, count - view.count)
-        elif count < view.count:
-            self._removed.add(now, view.count - count)
+        if count != view.count:
+            self._moved_up.add(now, count - view.count)
+            self._moved_down.add(now, count - view.count)
         return count
 
     def _remember(self, now: float, wanted: int) -> None:
@@ -121,9 +127,12 @@ class Controller:
         return min(max(current, min(low, wanted)), max(high, wanted))
 
     def _limited(self, now: float, current: int, wanted: int) -> int:
-        self._added.forget(now)
-        self._removed.forget(now)
-        began = current - int(sum(self._added)) + int(sum(self._removed))
         if wanted > current:
-            return min(wanted, max(current, self._behavior.up.more(began)))
-        return max(wanted, min(current, self._behavior.down.fewer(began)))
+            return min(wanted, max(current, self._behavior.up.more(_before(now, current, self._moved_up))))
+        return max(wanted, min(current, self._behavior.down.fewer(_before(now, current, self._moved_down))))
+
+
+def _before(now: float, current: int, moved: Recent) -> int:
+    """The count before all changes of the period, both up and down."""
+    moved.forget(now)
+    return current - int(sum(moved))

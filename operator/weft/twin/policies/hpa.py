@@ -1,11 +1,8 @@
 """Kubernetes' HPA on what engines export: requests waiting, KV cache in use, or both (the larger answer wins).
 
-Source: Kubernetes, `autoscaling/v2` (1.32 and later), on two metrics of pods as users configure them for vLLM:
+Source: Kubernetes, `autoscaling/v2` (v1.34.0 and v1.37.2), on two metrics of pods as users configure them for vLLM:
 `num_requests_waiting` with an average of so many a pod, and `kv_cache_usage_perc`. The rule is in `horizontal`. Where
 one of several metrics has no value, the pool may grow by the others and never shrinks; where none has, it holds.
-
-A pod that is starting is taken as not ready, though Kubernetes takes a running one without metrics as missing: the two
-differ in shrinking alone, and there for as long as something starts.
 """
 
 from __future__ import annotations
