@@ -29,9 +29,19 @@ def test_it_averages_over_180_seconds() -> None:
     assert [4, 4, 4, 5, 5] == answers  # the mean of 9 at 0.5 and 3 at 0.7 is 0.55, that of one more 0.557
 
 
+def test_a_look_of_exactly_180_seconds_ago_still_counts() -> None:
+    """AIBrix e3e10f9e, types/metrics.go: a bucket of a second goes when it is older than the window."""
+    answers = []
+    for last in (180.0, 181.0):
+        policy = AibrixOptions().policy()
+        policy.counts(0.0, (view(*[pod(kv=1.0)] * 4),))
+        answers.append(policy.counts(last, (view(*[pod(kv=0.5)] * 4),))["chat"])
+    assert [6, 4] == answers
+
+
 def test_a_short_dip_is_replayed_minutes_later_where_kubernetes_would_not() -> None:
     """Defect a: to shrink it takes the least wish of 300 s."""
-    policy, kubernetes = AibrixOptions(window_seconds=10.0).policy(), Controller(Behavior())
+    policy, kubernetes = AibrixOptions(window_seconds=5.0).policy(), Controller(Behavior())
     looks = ((0.0, 10, 0.5), (10.0, 10, 0.05), (20.0, 5, 1.0), (250.0, 10, 0.44), (320.0, 10, 0.44))
     answers, sound = [], []
     for now, count, kv in looks:

@@ -1,10 +1,13 @@
 """AIBrix's own autoscaler, APA, with the defects of its code.
 
-Source: vllm-project/aibrix, `pkg/controller/podautoscaler`, tag v0.7.0 and the main branch of 22 August 2026.
+Source: vllm-project/aibrix, `pkg/controller/podautoscaler`, tag v0.7.0 (c5465890) and main of 22 August 2026
+(e3e10f9e), which do not differ in this: `algorithm/apa.go`, `context/context.go`, `types/metrics.go` for the window and
+`stabilizeRecommendation` of `podautoscaler_controller.go`.
 
-Rule: every 10 s the mean of a metric over the pods that answered is recorded; its mean over the last 180 s, over the
-target, is r. Above 1.1 the pool wants `ceil(n x r)` but at most twice n; below 0.9 `ceil(n x r)` but at least half of
-n; else n. Without a metric nothing happens.
+Rule: every 10 s the mean of a metric over the pods that answered is recorded; its mean over the last 180 s, in buckets
+of a second of which the one that is just so old still counts, over the target, is r. Above 1.1 the pool wants
+`ceil(n x r)` but at most twice n; below 0.9 `ceil(n x r)` but at least half of n; else n. Without a metric nothing
+happens.
 
 A prefill pool is scaled on requests waiting, as its sample for splits means to: the metrics that the sample names,
 `prefill_queue_length` and `decode_batch_utilization`, are exported by nothing.
@@ -31,6 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from weft.twin.policies.policy import PoolView
+
+_BUCKET_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +68,7 @@ class _Pool:
 
     def __init__(self, options: AibrixOptions) -> None:
         self._options = options
-        self._means = Recent(options.window_seconds)
+        self._means = Recent(options.window_seconds + _BUCKET_SECONDS)
         self._wishes = Recent(options.down_seconds)
 
     def count(self, now: float, view: PoolView, values: tuple[float, ...]) -> int:
