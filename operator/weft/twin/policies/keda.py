@@ -1,8 +1,10 @@
 """llm-d's rule for latency SLOs: KEDA on the P90 of predicted TTFT and TPOT, which it recommends in place of `wva`.
 
 Source: llm-d/llm-d, `docs/architecture/autoscaling/slo-aware.md` (3d016852) for the rule, and
-`guides/workload-autoscaling/slo-aware/README.md` (1860df22) for its settings, as of release 0.10. The endpoint picker
-predicts TTFT and TPOT of each request that it sends, by a model that it trains on what came true.
+`guides/workload-autoscaling/slo-aware/README.md` (1860df22) for its settings, as of release 0.10; KEDA v2.20.1
+(875675ce), which that names, for what becomes of the formula (`pkg/scaling`, `controllers/keda/hpa.go`). The manifests
+of the guide were not read. The endpoint picker predicts TTFT and TPOT of each request that it sends, by a model that it
+trains on what came true.
 
 Rule, every 15 s, of a pool with n replicas of which r are ready:
 
