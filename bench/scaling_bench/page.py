@@ -109,6 +109,8 @@ as cycles (ADR 0101). Older still:
 |---|---|
 | `reasoning-split` | [ADR 0051](adr/0051-a-guess-at-most-doubles-the-replicas.md) |
 | oracle, except `code`, `conversation` and `long-context` at 120 s | its present search, which may find cheaper runs |
+| `hpa`, `hpa-queue`, `hpa-kv`, `wva`; little is changed of `aibrix` and `keda-slo` | these rules as they are now |
+| tuned `heteroscale` | its pauses, which are tuned since |
 
 """
 

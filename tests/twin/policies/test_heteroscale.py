@@ -44,6 +44,24 @@ def test_late_tokens_add_nothing_twice_while_replicas_start_and_forbid_shrinking
     assert {"chat": 14} == HeteroScaleOptions().policy().counts(0.0, (idle,))
 
 
+def test_it_may_pause_after_it_changed_in_each_direction() -> None:
+    pausing, at_once = HeteroScaleOptions(pause_up=180.0, pause_down=600.0).policy(), HeteroScaleOptions().policy()
+    busy, idle = (view(*[pod(rate=rate)] * 4, role=Role.Decode) for rate in (60.0, 1.0))
+    looks = ((0.0, busy), (120.0, busy), (180.0, busy), (240.0, idle), (840.0, idle))
+    assert [50, 4, 50, 1, 1] == [pausing.counts(now, (seen,))["chat"] for now, seen in looks[:5]]
+    assert [4, 1] == [pausing.counts(now, (idle,))["chat"] for now in (1380.0, 1440.0)]
+    assert [50, 50] == [at_once.counts(now, (busy,))["chat"] for now in (0.0, 30.0)]
+
+
+def test_a_paused_decode_pool_pauses_its_prefill_pool() -> None:
+    policy = HeteroScaleOptions(ratio=0.5, pause_up=180.0).policy()
+    pools = (
+        view(*[pod()] * 2, role=Role.Prefill, name="prefill"),
+        view(*[pod(rate=6.0)] * 4, role=Role.Decode, name="decode"),
+    )
+    assert [3, 2] == [policy.counts(now, pools)["prefill"] for now in (0.0, 120.0)]
+
+
 def test_without_metrics_it_holds_both_pools() -> None:
     pools = (
         view(pod(), role=Role.Prefill, name="prefill"),

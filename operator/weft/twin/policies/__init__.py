@@ -24,7 +24,8 @@ from weft.twin.policies.keda import BY_SIZE, GUIDE, KedaOptions
 from weft.twin.policies.predictors import PredictorName
 from weft.twin.policies.schedule import ScheduledChange, ScheduleOptions
 from weft.twin.policies.static import StaticOptions
-from weft.twin.policies.wva import CHART, SAMPLE, WvaOptions
+from weft.twin.policies.wva import GUIDE as WVA_GUIDE
+from weft.twin.policies.wva import SAMPLE, WvaOptions
 
 if TYPE_CHECKING:
     from weft.twin.policies.policy import Policy
@@ -115,11 +116,11 @@ _RULES: dict[str, _Rule] = {
         tuple(
             WvaOptions(grow_at=grow, shrink_at=shrink, behavior=behavior, tolerance=tolerance)
             for (grow, shrink), behavior, tolerance in product(
-                (_WVA_RISK[0], *_WVA_RISK[2:5]), (CHART, SAMPLE), (0.1, 0.0)
+                (_WVA_RISK[0], *_WVA_RISK[2:5]), (WVA_GUIDE, SAMPLE), (0.1, 0.0)
             )
         ),
         tuple(WvaOptions(grow_at=grow, shrink_at=shrink) for grow, shrink in _WVA_RISK),
-        "the parts of the capacity at which to grow and to shrink, the HPA's behaviour (chart or sample) and tolerance",
+        "the parts of the capacity at which to grow and to shrink, the HPA's behaviour (guide or sample) and tolerance",
     ),
     "keda-slo": _Rule(
         KedaOptions(),
@@ -136,9 +137,12 @@ _RULES: dict[str, _Rule] = {
     "dynamo-prophet": _dynamo(PredictorName.Prophet),
     "heteroscale": _Rule(
         HeteroScaleOptions(),
+        tuple(
+            HeteroScaleOptions(load=load, pause_up=up, pause_down=down)
+            for (up, down), load in product(((0.0, 0.0), (180.0, 600.0)), _LOADS)
+        ),
         tuple(HeteroScaleOptions(load=load) for load in _LOADS),
-        tuple(HeteroScaleOptions(load=load) for load in _LOADS),
-        "the part of a replica's capacity that is aimed at",
+        "the part of a replica's capacity that is aimed at, and seconds of pause after a change up and down",
     ),
     "static": _Rule(
         StaticOptions(),
