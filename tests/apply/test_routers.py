@@ -14,6 +14,7 @@ from weft.apply.routers import (
     LARGEST_ANSWER_BYTES,
     PATIENCE_SECONDS,
     RESTS_SECONDS,
+    RouterKeepsOneWorker,
     RouterKeepsWorker,
     Routers,
 )
@@ -32,13 +33,14 @@ NOBODY = "127.0.0.1:9"  # the discard port, at which nobody listens
 
 
 class Router:
-    """A router with its workers, which removes one only after it was asked for `late` lists more."""
+    """A router with its workers, which removes one only after it was asked for `late` lists more, and `kept` never."""
 
     def __init__(self, server: ScriptedServer, *workers: str, late: int = 0) -> None:
         self.server, self.late = server, late
         self.address = server.url.removeprefix("http://")
         self.workers = {f"id-{number}": f"http://{worker}" for number, worker in enumerate(workers)}
         self.going: list[str] = []
+        self.kept: set[str] = set()
         server.answer = self._answer
 
     def _answer(self, request: web.Request) -> web.Response:
@@ -46,7 +48,7 @@ class Router:
             found = request.path.rpartition("/")[2]
             if found not in self.workers:
                 return web.json_response({"code": "WORKER_NOT_FOUND"}, status=404)
-            self.going.append(found)
+            self.going += [found] if found not in self.kept else []
             return web.json_response({"status": "accepted"}, status=202)
         if self.going and self.late <= 0:
             self.workers.pop(self.going.pop(), None)
@@ -170,6 +172,47 @@ def test_a_silent_router_is_waited_for_once_and_not_for_each_that_leaves(routers
     clock.now += PATIENCE_SECONDS
     for number in range(1, 101):
         routers.forget(leaving(number, NOBODY))
+
+
+def test_an_engine_that_a_router_keeps_is_no_silence_about_others(
+    routers: Routers, router: Router, clock: Clock
+) -> None:
+    router.workers = {f"id-{number}": f"http://10.0.0.{number}:30000" for number in (1, 2, 3)}
+    router.kept = {"id-1"}
+    with pytest.raises(RouterKeepsOneWorker):
+        routers.forget(leaving(1, router.address))
+    routers.forget(leaving(2, router.address))
+    clock.now += PATIENCE_SECONDS
+    routers.forget(leaving(1, router.address))
+    routers.forget(leaving(3, router.address))
+    assert [*router.workers] == ["id-1"]
+    looks = router.looks()
+    routers.forget(leaving(1, router.address))
+    assert router.looks() == looks
+
+
+def test_a_router_that_keeps_several_is_waited_for_once(routers: Routers, router: Router, clock: Clock) -> None:
+    """It forgets nobody, as far as is known, and a hundred replicas may be about to leave."""
+    router.workers = {f"id-{number}": f"http://10.0.0.{number}:30000" for number in (1, 2, 3)}
+    router.kept = {*router.workers}
+    for number, told in ((1, RouterKeepsOneWorker), (2, RouterKeepsWorker)):
+        with pytest.raises(RouterKeepsWorker) as kept:
+            routers.forget(leaving(number, router.address))
+        assert kept.type is told
+    clock.now += PATIENCE_SECONDS
+    routers.forget(leaving(1, router.address))
+    looks = router.looks()
+    for number in (2, 3):
+        routers.forget(leaving(number, router.address))
+    assert router.looks() == looks
+
+
+def test_of_two_routers_the_silent_one_is_told_of(routers: Routers, router: Router) -> None:
+    """Whoever asks about others would wait for its answer, too."""
+    router.kept = {"id-1"}
+    with pytest.raises(RouterKeepsWorker, match=NOBODY) as kept:
+        routers.forget(about(router.address, NOBODY))
+    assert kept.type is RouterKeepsWorker
 
 
 def test_a_router_that_was_given_up_is_asked_again_and_waited_for_anew(

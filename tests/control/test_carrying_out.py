@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from weft.apply import RouterKeepsWorker, ServerError, WebhookAway
+from weft.apply import RouterKeepsOneWorker, RouterKeepsWorker, ServerError, WebhookAway
 from weft.control.converging.carrying_out import Carrier, FailedPass, Held, waves
 from weft.domain.action import (
     Action,
@@ -43,6 +43,11 @@ def create(number: int) -> CreatePod:
 
 def delete(number: int) -> DeletePod:
     return DeletePod("team", f"p-{number}", f"u-{number}")
+
+
+def forget(number: int, *, hurries: bool = False) -> ForgetWorker:
+    routers = (("r", "10.0.0.2:30000"),)
+    return ForgetWorker("team", f"p-{number}", f"u-{number}", f"10.0.1.{number}:30000", routers, hurries)
 
 
 @pytest.fixture
@@ -289,12 +294,35 @@ def test_pods_of_which_nobody_answers_are_not_deleted_while_they_are_routed(thre
 
 def test_a_pod_that_a_router_keeps_is_not_deleted_before_it_was_asked_again(threads: ThreadPoolExecutor) -> None:
     """Neither in this pass nor while that backs off, and what is not about leaving goes on."""
-    asked = ForgetWorker("team", "p-1", "u-1", "10.0.0.1:30000", (("r", "10.0.0.2:30000"),))
-    cluster = Cluster({"p-1": RouterKeepsWorker("it does not answer")})
+    asked, cluster = forget(1), Cluster({"p-1": RouterKeepsWorker("it does not answer")})
     refused = Carrier(cluster.do, threads, 8).carry_out([asked, delete(1), delete(2), create(3)])
     assert cluster.done == [asked, delete(2), create(3)]
     assert Carrier(cluster.do, threads, 8).carry_out([asked, delete(1), create(4)], refused) is None
     assert cluster.done[3:] == [create(4)]
+
+
+def test_a_router_that_keeps_one_engine_is_asked_about_others(threads: ThreadPoolExecutor) -> None:
+    """A silent one is not, while that backs off: each question takes seconds."""
+    actions: list[Action] = [forget(1), delete(1), forget(2), delete(2)]
+    keeps_one = Cluster({"p-1": RouterKeepsOneWorker("it is still in its list")})
+    refused = Carrier(keeps_one.do, threads, 8).carry_out(actions)
+    assert keeps_one.done == [forget(1), forget(2), delete(2)]
+    assert Carrier(keeps_one.do, threads, 8).carry_out(actions, refused) is None
+    assert keeps_one.done[3:] == [forget(2), delete(2)]
+    silent = Cluster({"p-1": RouterKeepsWorker("it does not answer")})
+    assert Carrier(silent.do, threads, 8).carry_out(actions)
+    assert silent.done == [forget(1)]
+
+
+def test_a_pod_whose_machine_goes_waits_for_no_router(threads: ThreadPoolExecutor) -> None:
+    """Nor if another pod waits for that router, so that it is not asked meanwhile."""
+    cluster = Cluster({"p-1": RouterKeepsWorker("it does not answer")})
+    actions: list[Action] = [delete(2), forget(2, hurries=True), forget(1), delete(1)]
+    refused = Carrier(cluster.do, threads, 8).carry_out(actions)
+    assert cluster.done == [delete(2), forget(2, hurries=True), forget(1)]
+    cluster.done.clear()
+    assert Carrier(cluster.do, threads, 8).carry_out(actions, refused) is None
+    assert cluster.done == [delete(2)]
 
 
 def test_a_pod_that_may_never_be_unrouted_is_deleted_all_the_same(threads: ThreadPoolExecutor) -> None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.converge.world import World
+from tests.fabric.cluster import taint
 from tests.render.pools import NAMESPACE, UID, changed, plan, pool, shape, spec
 from weft.domain import labels
 from weft.domain.action import Action, ApplyObject, DeletePod, ForgetWorker, UnroutePod
 from weft.domain.shape import EngineName
-from weft.domain.spec import RouterKind, RouterSpec
+from weft.domain.spec import RolloutSpec, RouterKind, RouterSpec
 
 if TYPE_CHECKING:
     from weft.domain.snapshot import PoolRecord
@@ -84,6 +86,46 @@ def test_a_broken_replica_gets_no_more_requests_while_its_end_is_looked_at() -> 
     world.fail(next(name for name in world.pods if name.endswith("-3-1")))
     (asked,) = leaving(record, world)
     assert (type(asked), asked.name) == (ForgetWorker, leader(world))  # type: ignore[union-attr]
+
+
+def draining(record: PoolRecord, seconds: float) -> PoolRecord:
+    assert record.spec is not None
+    return replace(record, spec=replace(record.spec, rollout=RolloutSpec(drain_timeout_seconds=seconds)))
+
+
+def reclaimed(world: World, *names: str) -> None:
+    """Nodes get the notice of AWS that they go in two minutes."""
+    spot = (taint("aws-node-termination-handler/spot-itn"),)
+    world.nodes = tuple(replace(each, taints=spot) if each.name in names else each for each in world.nodes)
+
+
+@pytest.mark.parametrize(("drain_seconds", "waits"), [(300.0, False), (91.0, False), (90.0, True)])
+def test_what_a_notice_leaves_goes_to_requests_first_and_then_to_routers(drain_seconds: float, *, waits: bool) -> None:
+    """Of two minutes ten seconds are for the engine to be told and to end, and twenty for routers that do not answer.
+
+    The deletion then tells the router, and the pod is asked for all the same: it serves on for five seconds.
+    """
+    record, world = serving()
+    reclaimed(world, "node-b")
+    actions = leaving(draining(without(record), drain_seconds), world)
+    assert [type(each) for each in actions] == ([ForgetWorker, DeletePod] if waits else [DeletePod, ForgetWorker])
+    assert [each.hurries for each in actions if isinstance(each, ForgetWorker)] == [not waits]
+
+
+def test_who_has_no_time_for_routers_is_deleted_before_they_are_asked_about_others() -> None:
+    """A router that is slow to answer may take ten seconds of a pass."""
+    spec_of = spec(router=MANAGED)
+    record = pool(spec_of, plan(shape(8, engine=EngineName.SGLang)), ("node-a",), ("node-b",))
+    world = World()
+    world.settle(record)
+    for number, body in enumerate(world.pods.values()):
+        body["status"]["podIP"] = f"10.0.0.{number}"
+    world.pods["router"] = front("router")
+    reclaimed(world, "node-b")
+    actions = leaving(without(record), world)
+    assert [type(each) for each in actions] == [DeletePod, ForgetWorker, ForgetWorker, DeletePod]
+    nodes = [world.pods[each.name]["spec"]["nodeName"] for each in actions]  # type: ignore[union-attr]
+    assert nodes == ["node-b", "node-b", "node-a", "node-a"]
 
 
 def test_a_replica_that_serves_is_left_alone() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from weft.apply.events import EventRecorder, Reporter
 from weft.apply.recreations import DeletedAgain
 from weft.apply.refusals import NameTaken, WebhookAway
-from weft.apply.routers import RouterKeepsWorker
+from weft.apply.routers import RouterKeepsOneWorker, RouterKeepsWorker
 from weft.apply.sending import RetryLater, Sender, ServerError, Unanswered
 from weft.apply.token_bucket import TokenBucket
 from weft.apply.undeclared import Path, Undeclared
@@ -18,6 +18,7 @@ __all__ = [
     "Path",
     "Reporter",
     "RetryLater",
+    "RouterKeepsOneWorker",
     "RouterKeepsWorker",
     "Sender",
     "ServerError",

@@ -6,7 +6,14 @@ from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING
 
-from weft.converge.draining import WayToLeave, ends_in_seconds, finishes, retire, stuck_in_seconds
+from weft.converge.draining import (
+    WayToLeave,
+    ends_in_seconds,
+    finishes,
+    hurries_from_routers,
+    retire,
+    stuck_in_seconds,
+)
 from weft.converge.engine_fronts import engine_of
 from weft.converge.generations import kept_for_their_front, router_overdue_in_seconds
 from weft.domain.crews import routers_before
@@ -55,9 +62,13 @@ class Departures:
         return cls(observed, going, len(finishing), min(ends, default=inf))
 
     def actions(self) -> Iterator[Action]:
-        """Actions that take leaving replicas out of their front, and then delete their pods."""
-        for replica, way in self.going:
-            yield from retire(replica, self.observed.fabric, way)
+        """Actions that take leaving replicas out of their front, and then delete their pods.
+
+        The first are those that have no time for routers: one that is asked about others may take seconds to answer.
+        """
+        fabric = self.observed.fabric
+        for replica, way in sorted(self.going, key=lambda each: not hurries_from_routers(each[0], fabric, each[1])):
+            yield from retire(replica, fabric, way)
 
 
 def _ways_to_leave(observed: ObservedPool) -> dict[EngineName | None, WayToLeave]:

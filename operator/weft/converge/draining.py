@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 FRESH_SECONDS = 45.0  # older reports say nothing of now: three scrape intervals of a usual Prometheus
 LEAST_GRACE_SECONDS = 1  # 0 would remove the pod object before its kubelet has ended it
+# What routers may hold up a deletion for at most: ten seconds of patience, the back-off that they end in, and answers.
+ROUTERS_SECONDS = 20.0
 IDLE_GRACE_SECONDS = 10  # for an engine that has nothing left to do, however long its pod would wait for one that has
 
 
@@ -81,13 +83,30 @@ def retire(replica: Replica, fabric: Fabric, way: WayToLeave) -> Iterator[Action
     assignment. One that may recover before deciding sees it keeps its label, too: nobody would put it back.
     """
     if replica.assignment is None:
-        yield from _unroute(replica, way)
+        hurries = hurries_from_routers(replica, fabric, way)
+        if not hurries:
+            yield from _unroute(replica, way)
         if not finishes(replica, fabric, way):
-            next_ones = _next_to_go(replica, fabric, way.heard.now)
-            grace_seconds = _grace_seconds(replica, fabric, way, only_help=_only_help(replica, next_ones))
-            yield from (DeletePod(pod.namespace, pod.name, pod.uid, grace_seconds) for pod in next_ones)
+            yield from _deletions(replica, fabric, way)
+        if hurries:
+            yield from _forgotten(replica, way, hurries=True)
     elif replica.broken and (way.leaves_by is LeavesBy.Asking or not _may_recover(replica)):
         yield from _unroute(replica, way)
+
+
+def _deletions(replica: Replica, fabric: Fabric, way: WayToLeave) -> Iterator[Action]:
+    next_ones = _next_to_go(replica, fabric, way.heard.now)
+    grace_seconds = _grace_seconds(replica, fabric, way, only_help=_only_help(replica, next_ones))
+    return (DeletePod(pod.namespace, pod.name, pod.uid, grace_seconds) for pod in next_ones)
+
+
+def hurries_from_routers(replica: Replica, fabric: Fabric, way: WayToLeave) -> bool:
+    """Whether its machine goes too soon to wait for routers that are to be asked, so that its pods are deleted first.
+
+    They are asked all the same: the pod serves on for a moment after its deletion began.
+    """
+    spare_seconds = ends_in_seconds(replica, fabric, way) - way.drain_seconds
+    return way.leaves_by is LeavesBy.Asking and spare_seconds < ROUTERS_SECONDS
 
 
 def _may_recover(replica: Replica) -> bool:
@@ -169,12 +188,12 @@ def _clock_was_set_back(replica: Replica, now: float) -> bool:
     return any(pod.unrouted is not None and pod.unrouted > now for pod in replica.pods)
 
 
-def _forgotten(replica: Replica, way: WayToLeave) -> Iterator[Action]:
+def _forgotten(replica: Replica, way: WayToLeave, *, hurries: bool = False) -> Iterator[Action]:
     """Ask the routers to forget the first pod, also once it is being deleted: one may not have answered before."""
     leader = replica.leader
     if leader is not None and not leader.ended and leader.ip and way.routers:
         worker = f"{leader.ip}:{way.port}"
-        yield ForgetWorker(leader.namespace, leader.name, leader.uid, worker, way.routers)
+        yield ForgetWorker(leader.namespace, leader.name, leader.uid, worker, way.routers, hurries)
 
 
 def _unroute(replica: Replica, way: WayToLeave) -> Iterator[Action]:

@@ -41,7 +41,8 @@ class UnroutePod:
 class ForgetWorker:
     """Ask routers that heed no label to stop choosing the engine in a pod.
 
-    `worker` is its address (`host:port`), `routers` are (UID, address) of theirs.
+    `worker` is its address (`host:port`), `routers` are (UID, address) of theirs. `hurries` says that its machine goes:
+    the deletion of the pod waits for no router.
     """
 
     namespace: str
@@ -49,6 +50,7 @@ class ForgetWorker:
     uid: str
     worker: str
     routers: tuple[tuple[str, str], ...]
+    hurries: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from weft.apply import ServerError, Unanswered
+from weft.apply import RouterKeepsOneWorker, ServerError, Unanswered
 from weft.control.told_once import ToldOnce
 from weft.domain.action import (
     ApplyObject,
@@ -39,7 +39,8 @@ class Held:
     """What is held back until a back-off ends: pods, as one was refused, and requests that were not answered.
 
     `unanswered` has verb and kind, by which webhooks that are away are configured. `failing` has the object's name,
-    too: an API server may fail at one object for ever, and only a second one says that it fails at its whole kind.
+    too: an API server may fail at one object for ever, or a router keep one engine, and only a second one says that
+    the whole kind fails.
     """
 
     pods: bool = False
@@ -62,7 +63,7 @@ class Held:
         if isinstance(error, Retry):
             return self
         held = replace(self, pods=self.pods or is_of_pods(action))
-        if isinstance(error, ServerError):
+        if isinstance(error, ServerError | RouterKeepsOneWorker):
             return held.failed_at(asked_about(action), _named(action))
         return held.unasked(*asked_about(action)) if isinstance(error, Unanswered) else held
 
@@ -71,7 +72,7 @@ class Held:
         return replace(self, unanswered=self.unanswered | {(verb, kind)})
 
     def failed_at(self, asked: tuple[str, str], name: str) -> Held:
-        """What is held back after the API server failed on an object."""
+        """What is held back after an action failed that may for this object alone."""
         held = replace(self, failing=self.failing | {(asked, name)})
         return held.unasked(*asked) if any(each[0] == asked and each[1] != name for each in self.failing) else held
 
@@ -160,8 +161,12 @@ def _asked(actions: Iterable[Action], held: Held, chosen: set[str]) -> Iterator[
 
 
 def _stays_chosen(undone: Action) -> set[str]:
-    """The pod that fronts go on choosing because this action was not carried out."""
-    return {undone.name} if isinstance(undone, UnroutePod | ForgetWorker) else set()
+    """The pod that stays because fronts go on choosing it, as this action was not carried out."""
+    match undone:
+        case UnroutePod() | ForgetWorker(hurries=False):
+            return {undone.name}
+        case _:
+            return set()
 
 
 def waves(actions: Iterable[Action], largest: int) -> Iterator[tuple[Action, ...]]:
