@@ -23,7 +23,7 @@ from tests.eventually import eventually
 from weft.catalog import front_program
 from weft.domain.shape import EngineName
 from weft.domain.spec import RouterSpec
-from weft.engines import FRONTS, FrontRequest, adapter_for
+from weft.engines import FRONTS, MARGIN_SECONDS, FrontRequest, adapter_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -316,4 +316,4 @@ def test_the_front_of_a_pair_selects_both_halves_and_carries_its_program() -> No
     assert [(file.path, file.text) for file in made.files] == [(path, front_program())]
     assert made.readiness is not None
     assert (made.readiness.path, made.readiness.port) == ("/readiness", FRONTS.port)
-    assert made.grace_seconds == made.pre_stop_seconds + 60
+    assert made.grace_seconds == made.pre_stop_seconds + 60 + MARGIN_SECONDS

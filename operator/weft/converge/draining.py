@@ -14,7 +14,7 @@ from weft.converge.overdue import is_overdue, overdue_in_seconds
 from weft.domain.action import DeletePod, ForgetWorker, UnroutePod
 from weft.domain.reasons import Reason
 from weft.domain.snapshot import EngineWord
-from weft.engines import MARGIN_SECONDS, LeavesBy, still_chosen_seconds
+from weft.engines import MARGIN_SECONDS, LeavesBy, grace_seconds, still_chosen_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -96,8 +96,8 @@ def retire(replica: Replica, fabric: Fabric, way: WayToLeave) -> Iterator[Action
 
 def _deletions(replica: Replica, fabric: Fabric, way: WayToLeave) -> Iterator[Action]:
     next_ones = _next_to_go(replica, fabric, way.heard.now)
-    grace_seconds = _grace_seconds(replica, fabric, way, only_help=_only_help(replica, next_ones))
-    return (DeletePod(pod.namespace, pod.name, pod.uid, grace_seconds) for pod in next_ones)
+    seconds = _grace_seconds(replica, fabric, way, only_help=_only_help(replica, next_ones))
+    return (DeletePod(pod.namespace, pod.name, pod.uid, seconds) for pod in next_ones)
 
 
 def hurries_from_routers(replica: Replica, fabric: Fabric, way: WayToLeave) -> bool:
@@ -165,7 +165,7 @@ def _grace_seconds(replica: Replica, fabric: Fabric, way: WayToLeave, *, only_he
     if left == inf:
         return IDLE_GRACE_SECONDS if only_help or word is not None else None
     done = only_help or (word is not None and (word.idle or ends_in_seconds(replica, fabric, way) > 0.0))
-    most = IDLE_GRACE_SECONDS if done else way.chosen_seconds + way.drain_seconds + MARGIN_SECONDS
+    most = IDLE_GRACE_SECONDS if done else grace_seconds(int(way.drain_seconds), int(way.chosen_seconds))
     return max(LEAST_GRACE_SECONDS, int(min(left, most)))
 
 

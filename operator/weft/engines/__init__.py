@@ -36,7 +36,7 @@ from weft.engines.terms.launch import (
     NamedPort,
 )
 from weft.engines.terms.series import EngineSeries
-from weft.engines.terms.sizing import MARGIN_SECONDS, still_chosen_seconds
+from weft.engines.terms.sizing import MARGIN_SECONDS, grace_seconds, still_chosen_seconds
 from weft.engines.vllm.adapter import VLLM
 from weft.engines.vllm.series import vllm_series
 
@@ -68,6 +68,7 @@ __all__ = [
     "engine_in",
     "engine_label",
     "finished_by_engine",
+    "grace_seconds",
     "ports_by_label",
     "release_in",
     "series_for",

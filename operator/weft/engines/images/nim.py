@@ -20,7 +20,7 @@ from weft.engines.images.nim_profiles import PROFILE, profile_conflict
 from weft.engines.model.weights import model_location, model_mount
 from weft.engines.options.given import given, literally
 from weft.engines.terms.launch import ContainerLaunch, EnvValue, HttpProbe, ModelMount, MountKind, NamedPort
-from weft.engines.terms.sizing import MARGIN_SECONDS, PROBE_SECONDS, UNROUTING_SECONDS, startup_seconds
+from weft.engines.terms.sizing import PROBE_SECONDS, UNROUTING_SECONDS, grace_seconds, startup_seconds
 from weft.engines.terms.versions import parse_version
 
 if TYPE_CHECKING:
@@ -126,15 +126,15 @@ def nim_launch(request: LaunchRequest, engine: Engine, port: int) -> ContainerLa
     What SIGTERM does to open requests is not documented, so the whole drain is in the pre-stop hook.
     """
     _refuse_what_a_nim_cannot(request)
-    drain_seconds = UNROUTING_SECONDS + int(request.spec.rollout.drain_timeout_seconds)
+    drain_seconds = int(request.spec.rollout.drain_timeout_seconds)
     failures = startup_seconds(request) // PROBE_SECONDS
     return ContainerLaunch(
         command=(),
         args=("nim-serve", *_sizes_of_one(request), *engine.flags, *literally(request.spec.engine.args)),
         env=(*engine.env, *_variables(request, port)),
         ports=(NamedPort("http", port),),
-        pre_stop_seconds=drain_seconds,
-        grace_seconds=drain_seconds + MARGIN_SECONDS,
+        pre_stop_seconds=UNROUTING_SECONDS + drain_seconds,
+        grace_seconds=grace_seconds(drain_seconds),
         startup=HttpProbe(_READY, port, PROBE_SECONDS, failures=failures),
         readiness=HttpProbe(_READY, port, timeout=_ANSWER_SECONDS),
         shared_memory_bytes=engine.shared_memory_bytes,

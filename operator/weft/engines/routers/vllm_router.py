@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from weft.engines.routers.discovery import discovery_arguments
 from weft.engines.terms.launch import ContainerLaunch, EnvValue, HttpProbe, NamedPort
-from weft.engines.terms.sizing import PROBE_SECONDS, UNROUTING_SECONDS
+from weft.engines.terms.sizing import PROBE_SECONDS, UNROUTING_SECONDS, grace_seconds
 
 if TYPE_CHECKING:
     from weft.engines.terms.launch import FrontRequest
@@ -39,7 +39,7 @@ def vllm_router(request: FrontRequest, engine_port: int) -> ContainerLaunch:
         env=(EnvValue("HOME", "/tmp"),),  # noqa: S108 - a volume of the pod
         ports=(NamedPort("http", PORT), NamedPort("metrics", METRICS_PORT)),
         pre_stop_seconds=UNROUTING_SECONDS,
-        grace_seconds=UNROUTING_SECONDS + request.drain_seconds,
+        grace_seconds=grace_seconds(request.drain_seconds),
         readiness=HttpProbe("/readiness", PORT, PROBE_SECONDS),
     )
 

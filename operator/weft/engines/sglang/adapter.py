@@ -29,9 +29,9 @@ from weft.engines.sglang.conflicts import (
 from weft.engines.sglang.failure import sglang_failure
 from weft.engines.terms.launch import ContainerLaunch, EnvValue, HttpProbe, LeavesBy, NamedPort
 from weft.engines.terms.sizing import (
-    MARGIN_SECONDS,
     PROBE_SECONDS,
     UNROUTING_SECONDS,
+    grace_seconds,
     shared_memory_bytes,
     startup_seconds,
 )
@@ -91,7 +91,7 @@ class SGLang:
             env=environment.variables(request),
             ports=_ports(request) if leads else (),
             pre_stop_seconds=UNROUTING_SECONDS + (0 if leads else drain_seconds),
-            grace_seconds=UNROUTING_SECONDS + drain_seconds + MARGIN_SECONDS,
+            grace_seconds=grace_seconds(drain_seconds),
             startup=_startup_probe(request) if leads else None,
             readiness=_readiness_probe(request) if leads else None,
             shared_memory_bytes=shared_memory_bytes(request),
@@ -118,7 +118,7 @@ class SGLang:
             env=(EnvValue("HOME", "/tmp"),),  # noqa: S108 - a volume of the pod
             ports=(NamedPort("http", PORT), NamedPort("metrics", ROUTER_METRICS_PORT)),
             pre_stop_seconds=UNROUTING_SECONDS,
-            grace_seconds=UNROUTING_SECONDS + request.drain_seconds + MARGIN_SECONDS,
+            grace_seconds=grace_seconds(request.drain_seconds),
             readiness=HttpProbe("/readiness", PORT, PROBE_SECONDS),
         )
 

@@ -23,9 +23,9 @@ from weft.engines.tensorrt_llm.front import pair_front
 from weft.engines.tensorrt_llm.refusals import refuse_what_it_cannot
 from weft.engines.terms.launch import ContainerLaunch, EnvValue, HttpProbe, LaunchFile, LeavesBy, NamedPort
 from weft.engines.terms.sizing import (
-    MARGIN_SECONDS,
     PROBE_SECONDS,
     UNROUTING_SECONDS,
+    grace_seconds,
     shared_memory_bytes,
     startup_seconds,
 )
@@ -66,7 +66,7 @@ class TensorRTLLM:
             env=with_users(_ours(request), spec.engine),
             ports=(NamedPort("http", PORT),) if serves else (),
             pre_stop_seconds=UNROUTING_SECONDS + (0 if serves else drain_seconds),
-            grace_seconds=UNROUTING_SECONDS + drain_seconds + MARGIN_SECONDS,
+            grace_seconds=grace_seconds(drain_seconds),
             startup=_startup_probe(ready_seconds) if serves else None,
             readiness=HttpProbe("/health", PORT) if serves else None,
             shared_memory_bytes=shared_memory_bytes(request),

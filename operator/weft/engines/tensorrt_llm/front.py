@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from weft.catalog import front_program
 from weft.engines.terms.launch import ContainerLaunch, EnvValue, HttpProbe, LaunchFile, NamedPort
-from weft.engines.terms.sizing import PROBE_SECONDS, UNROUTING_SECONDS
+from weft.engines.terms.sizing import PROBE_SECONDS, UNROUTING_SECONDS, grace_seconds
 
 if TYPE_CHECKING:
     from weft.domain.spec import Pairs
@@ -33,7 +33,7 @@ def pair_front(request: FrontRequest, engine_port: int) -> ContainerLaunch:
         env=(EnvValue("POD_IP", field="status.podIP"), EnvValue("TRTLLM_NO_USAGE_STATS", "1")),
         ports=(NamedPort("http", PORT), NamedPort("metrics", STATUS_PORT)),
         pre_stop_seconds=UNROUTING_SECONDS,
-        grace_seconds=UNROUTING_SECONDS + request.drain_seconds,
+        grace_seconds=grace_seconds(request.drain_seconds),
         readiness=HttpProbe("/readiness", STATUS_PORT, PROBE_SECONDS),
         files=(program,),
     )

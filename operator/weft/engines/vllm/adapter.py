@@ -23,8 +23,8 @@ from weft.engines.options.unknown import unknown_options
 from weft.engines.routers.vllm_router import vllm_router
 from weft.engines.terms.launch import ContainerLaunch, HttpProbe, LeavesBy, NamedPort
 from weft.engines.terms.sizing import (
-    MARGIN_SECONDS,
     PROBE_SECONDS,
+    grace_seconds,
     startup_seconds,
     still_chosen_seconds,
 )
@@ -80,7 +80,7 @@ class VLLM:
             env=environment.variables(request, ready_seconds),
             ports=_ports(request, servers) if servers else (),
             pre_stop_seconds=chosen_seconds if drains_itself and not helps else chosen_seconds + drain_seconds,
-            grace_seconds=chosen_seconds + drain_seconds + MARGIN_SECONDS,
+            grace_seconds=grace_seconds(drain_seconds, chosen_seconds),
             startup=_startup_probe(request, ready_seconds) if servers else None,
             readiness=_readiness_probe(request) if servers else None,
             shared_memory_bytes=memory_for_vllm(request),
