@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from weft.engines.routers.balance import balance_arguments
 from weft.engines.routers.discovery import discovery_arguments
 from weft.engines.terms.launch import ContainerLaunch, EnvValue, HttpProbe, NamedPort
 from weft.engines.terms.sizing import PROBE_SECONDS, UNROUTING_SECONDS, grace_seconds
@@ -34,6 +35,7 @@ def vllm_router(request: FrontRequest, engine_port: int) -> ContainerLaunch:
             *("--host", "0.0.0.0", "--port", str(PORT)),  # noqa: S104 - a server in a pod of its own
             *("--prometheus-host", "0.0.0.0", "--prometheus-port", str(METRICS_PORT)),  # noqa: S104 - as above
             *(() if request.decode else _trying_again()),
+            *balance_arguments(),
             *discovery_arguments(request, engine_port, PAIRING),
         ),
         env=(EnvValue("HOME", "/tmp"),),  # noqa: S108 - a volume of the pod

@@ -19,6 +19,7 @@ from weft.engines.options.loading import refuse_another_loader
 from weft.engines.options.rules import refuse_options
 from weft.engines.options.unknown import unknown_options
 from weft.engines.options.vllm_only import refuse_what_vllm_alone_does
+from weft.engines.routers.balance import balance_arguments
 from weft.engines.routers.discovery import discovery_arguments
 from weft.engines.sglang import arguments, environment
 from weft.engines.sglang.conflicts import (
@@ -113,6 +114,7 @@ class SGLang:
                 *("--prometheus-host", "0.0.0.0", "--prometheus-port", str(ROUTER_METRICS_PORT)),  # noqa: S104 - as above
                 *("--health-check-interval-secs", str(ROUTER_PROBE_SECONDS)),
                 *("--shutdown-grace-period-secs", str(request.drain_seconds)),
+                *balance_arguments(),
                 *discovery_arguments(request, PORT, ("--pd-disaggregation",)),
             ),
             env=(EnvValue("HOME", "/tmp"),),  # noqa: S108 - a volume of the pod
