@@ -7,6 +7,7 @@ never measured inherits the base and the factors of the properties that it share
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 
@@ -16,7 +17,8 @@ class Efficiency:
 
     `weights`, `kv`, `matmul`, `prefill`, `prefill_experts`, `attention`, `collective_bandwidth`, `exchange_bandwidth`
     and that of prompts are fractions of peak; `memory_fraction` is the part of device memory that the engine may use
-    (of what weights leave, if `fraction_of_free`); `reserve_bytes` of it never holds weights or KV. `expert_skew`
+    (of what weights leave, if `fraction_of_free`); `reserve_bytes` of it never holds weights or KV. Of the rest KV gets
+    no more than `kv_bytes` on each device, nor more tokens of a data-parallel rank than `kv_tokens`. `expert_skew`
     is the deviation of the loads of single experts, as a part of their mean. A prompt's step of more than
     `graph_tokens`, or `graph_sequences` times the tokens that all `sequences` decode in a step, takes
     `host_layer_seconds` a layer at least.
@@ -52,6 +54,8 @@ class Efficiency:
     sequences: float
     graph_tokens: float
     graph_sequences: float
+    kv_bytes: float = math.inf
+    kv_tokens: float = math.inf
 
     def at_tensor_rate(self, rate: float) -> Efficiency:
         """The coefficients on a part whose multiprocessors do `rate` of the tensor arithmetic of the measured ones.

@@ -19,7 +19,14 @@ from weft.perf.handover import (
     sent_bytes_per_second,
     several_at_once,
 )
-from weft.perf.memory import Footprint, footprint, kv_bytes_per_token, kv_tokens, sequence_bytes_per_gpu
+from weft.perf.memory import (
+    Footprint,
+    footprint,
+    kv_bytes_per_token,
+    kv_tokens,
+    most_kv_bytes,
+    sequence_bytes_per_gpu,
+)
 from weft.perf.misses import Miss
 from weft.perf.predict import (
     ASTRAY,
@@ -58,6 +65,7 @@ __all__ = [
     "knee",
     "kv_bytes_per_token",
     "kv_tokens",
+    "most_kv_bytes",
     "predict",
     "sent_bytes_per_second",
     "sequence_bytes_per_gpu",

@@ -118,11 +118,15 @@ def footprint(replica: ReplicaModel) -> Footprint:
         logits *= replica.speculation.verified
     weights = weight_bytes_per_gpu(replica) + _draft_bytes_per_gpu(replica)
     untouchable = weights if efficiency.fraction_of_free else 0.0  # the fraction applies to the rest alone
-    return Footprint(
-        weight_bytes=weights,
-        reserve_bytes=efficiency.reserve_bytes + activations + logits,
-        usable_bytes=untouchable + (replica.memory_bytes - untouchable) * efficiency.memory_fraction,
-    )
+    reserve = efficiency.reserve_bytes + activations + logits
+    usable = untouchable + (replica.memory_bytes - untouchable) * efficiency.memory_fraction
+    return Footprint(weights, reserve, min(usable, weights + reserve + most_kv_bytes(replica)))
+
+
+def most_kv_bytes(replica: ReplicaModel) -> float:
+    """Bytes that the KV cache may take of each GPU however much is left; infinity unless the engine is told."""
+    most, tokens = replica.efficiency.kv_bytes, replica.efficiency.kv_tokens
+    return most if math.isinf(tokens) else min(most, sequence_bytes_per_gpu(replica, tokens))
 
 
 def _draft_bytes_per_gpu(replica: ReplicaModel) -> float:

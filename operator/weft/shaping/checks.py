@@ -27,7 +27,12 @@ from weft.shaping.host_kv import (
     the_host_keeps_more_kv_than_the_gpus,
     the_release_keeps_kv_on_disks_within_a_size,
 )
-from weft.shaping.memory import one_sequence_fits_beside_them, weights_fit
+from weft.shaping.memory import (
+    one_sequence_fits_beside_them,
+    the_users_kv_cache_holds_a_sequence,
+    the_users_memory_can_be_counted,
+    weights_fit,
+)
 from weft.shaping.wires import kv_goes_over_efa_where_wished, kv_goes_over_nvlink_where_wished
 
 if TYPE_CHECKING:
@@ -322,6 +327,8 @@ CLAIMS: tuple[Claim, ...] = (
     kv_goes_over_efa_where_wished,
     kv_goes_over_nvlink_where_wished,
     groups_hand_over_kv,
+    the_users_memory_can_be_counted,
+    the_users_kv_cache_holds_a_sequence,
     weights_fit,
     one_sequence_fits_beside_them,
     the_host_keeps_more_kv_than_the_gpus,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from weft.domain.errors import Blocked, Invalid
 from weft.domain.reasons import Reason
 from weft.domain.texts.units import GIB
-from weft.shaping.memory import OF_MEMORY, missing_bytes
+from weft.shaping.memory import OF_MEMORY, missing_bytes, with_what_is_said
 
 if TYPE_CHECKING:
     from weft.domain.errors import WeftError
@@ -83,7 +83,8 @@ def _does_not_fit(
         Reason.ModelDoesNotFit,
         f"{request.architecture.model_id} fits no allowed shape: {shape} comes closest and lacks "
         f"{missing_bytes(closest) / GIB:.1f} GiB on each GPU for weights and one sequence of "
-        f"{request.target_context_tokens:.0f} tokens{_smallest_part(closest)}{pinned}{stages}{engine}",
+        f"{request.target_context_tokens:.0f} tokens{with_what_is_said(closest)}{_smallest_part(closest)}"
+        f"{pinned}{stages}{engine}",
     )
 
 

@@ -2,6 +2,7 @@
 
 `given`: one of them looked up. `owned`: those that are Weft's, with the field to use instead. `unknown`: those that a
     release does not know. `rules`: values that it does not take. `settings`: those of TensorRT-LLM's file.
-`batches`: limits on one step of the engine. `graphs`: the largest step with a captured graph. `prefixes`: a prefix
-    cache that is off. `loading`: how weights are read. `vllm_only`: what of a pool no other engine has.
+`batches`: limits on one step of the engine. `graphs`: the largest step with a captured graph. `memory`: what the KV
+    cache may take. `prefixes`: a prefix cache that is off. `loading`: how weights are read. `vllm_only`: what of a
+    pool no other engine has.
 """

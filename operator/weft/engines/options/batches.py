@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import functools
 import math
-import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from weft.catalog import architecture_from_config, load
 from weft.domain.model import GroupedAttention, LatentAttention, LinearAttention
 from weft.domain.shape import EngineName
-from weft.engines.options.given import given
+from weft.engines.options.given import given, number_above_zero, said
 from weft.engines.options.graphs import captured_tokens
+from weft.engines.options.memory import with_memory_told
 
 if TYPE_CHECKING:
     from weft.catalog import Efficiency
@@ -47,13 +47,10 @@ _OPTIONS = {
     EngineName.TensorRTLLM: _Options("--max_num_tokens", "--max_batch_size"),
 }
 _TELLING = len("--max-num-")  # the common beginning of several options of an engine
-# vLLM's notation: 8k is 8,000 tokens, 8K is 8,192. Of hundreds of digits Python makes infinity, which is no count.
-_NUMBER = re.compile(r"(\d{1,15}(?:\.\d+)?)([kKmM]?)")
-_TIMES = {"": 1, "k": 1000, "K": 1024, "m": 1000**2, "M": 1024**2}
 
 
 def counted_on(efficiency: Efficiency, engine: EngineSpec, shape: Shape) -> Efficiency:
-    """An engine's coefficients with the user's own batch limits and graphs in place of those that Weft expects."""
+    """An engine's coefficients with the user's own batch limits, graphs and memory in place of what Weft expects."""
     if not engine.args or shape.accelerator == "cpu":
         return efficiency
     found = _batch(engine.args, shape, Batch(int(efficiency.batched_tokens), int(efficiency.sequences)))
@@ -61,6 +58,7 @@ def counted_on(efficiency: Efficiency, engine: EngineSpec, shape: Shape) -> Effi
     captured = captured_tokens(engine.args) if shape.engine is EngineName.VLLM else None
     if captured is not None:
         told = replace(told, graph_tokens=captured, graph_sequences=math.inf)
+    told = with_memory_told(told, engine.args, shape)
     return efficiency if told == efficiency else told  # the same object, which compares quickly
 
 
@@ -113,25 +111,11 @@ def _batch(args: tuple[str, ...], shape: Shape, planned: Batch) -> Batch:
 
 def _own(args: tuple[str, ...], option: str) -> int | None:
     """The user's number for an option; None if it is not given or is no number (an engine's own `-1`)."""
-    match = _NUMBER.fullmatch(_said(args, option))
-    found = int(float(match[1]) * _TIMES[match[2]]) if match else 0
-    return found or None
-
-
-def _said(args: tuple[str, ...], option: str) -> str:
-    """The value of an option, which argparse also accepts abbreviated."""
-    dashed = option.replace("_", "-")
-    return given(tuple(_spelled_out(argument, dashed) for argument in args), dashed)
-
-
-def _spelled_out(argument: str, option: str) -> str:
-    name, joined, value = argument.partition("=")
-    begins = len(name) > _TELLING and option.startswith(name.replace("_", "-"))
-    return f"{option}{joined}{value}" if begins else argument
+    return number_above_zero(said(args, option, _TELLING))
 
 
 def _says(request: LaunchRequest, option: str) -> bool:
-    return bool(_said(request.spec.engine.args, option))
+    return bool(said(request.spec.engine.args, option, _TELLING))
 
 
 def _tells_tokens(request: LaunchRequest) -> bool:

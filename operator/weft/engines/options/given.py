@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from itertools import zip_longest
+
+# vLLM's notation: 8k is 8,000 tokens, 8K is 8,192. Of hundreds of digits Python makes infinity, which is no count.
+_NUMBER = re.compile(r"(\d{1,15}(?:\.\d+)?)([kKmMgGtT]?)")
+_TIMES = {"": 1, "k": 1000, "m": 1000**2, "g": 1000**3, "t": 1000**4}
+_TIMES |= {"K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
 
 
 def given(args: tuple[str, ...], flag: str) -> str:
@@ -16,6 +22,25 @@ def given(args: tuple[str, ...], flag: str) -> str:
         elif name == flag.replace("--", "--no-", 1):
             found = "false"
     return found
+
+
+def said(args: tuple[str, ...], option: str, telling: int) -> str:
+    """As `given`, also of an option that is abbreviated, as argparse accepts, to more than `telling` letters."""
+    dashed = option.replace("_", "-")
+    return given(tuple(_spelled_out(argument, dashed, telling) for argument in args), dashed)
+
+
+def number_above_zero(text: str) -> int | None:
+    """A number as vLLM reads it; None for zero, and for what is none (an engine's own `-1`)."""
+    match = _NUMBER.fullmatch(text)
+    found = int(float(match[1]) * _TIMES[match[2]]) if match else 0
+    return found or None
+
+
+def _spelled_out(argument: str, option: str, telling: int) -> str:
+    name, joined, value = argument.partition("=")
+    begins = len(name) > telling and option.startswith(name.replace("_", "-"))
+    return f"{option}{joined}{value}" if begins else argument
 
 
 def literally(args: tuple[str, ...]) -> tuple[str, ...]:
