@@ -25,6 +25,7 @@ from weft.perf.memory import (
     kv_bytes_per_token,
     kv_tokens,
     most_kv_bytes,
+    sequence_bytes,
     sequence_bytes_per_gpu,
 )
 from weft.perf.misses import Miss
@@ -68,6 +69,7 @@ __all__ = [
     "most_kv_bytes",
     "predict",
     "sent_bytes_per_second",
+    "sequence_bytes",
     "sequence_bytes_per_gpu",
     "several_at_once",
     "stored_kv",

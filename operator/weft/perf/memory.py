@@ -146,6 +146,12 @@ def kv_bytes_per_token(architecture: Architecture, kv_precision: Precision = Pre
     return sum(reading.layers * (reading.token_bytes + reading.index_bytes) for reading in each)
 
 
+def sequence_bytes(architecture: Architecture, kv_precision: Precision, context_tokens: float) -> float:
+    """Bytes of KV and states of one sequence over all layers, in one copy, without a draft's."""
+    each = readings(architecture, 1, kv_precision.bytes_per_weight)
+    return sum(reading.kept_bytes(context_tokens) for reading in each)
+
+
 def sequence_bytes_per_gpu(replica: ReplicaModel, context_tokens: float) -> float:
     """Bytes of KV and states of one sequence on one GPU, for the layers of its pipeline stage and of the draft."""
     shape, kv_bytes = replica.shape, replica.kv_precision.bytes_per_weight

@@ -10,6 +10,7 @@ What is impossible. `checks`: of a shape, in order. `memory`, `balancing`, `halv
 """
 
 from weft.shaping.choice import capacity_of, choose, gains_of, outline, what_matters, wish_of
+from weft.shaping.host_kv import refuse_a_host_cache_of_no_prompt
 from weft.shaping.lengths import refuse_lengths
 from weft.shaping.models import resolve_architecture
 from weft.shaping.pair import Unpaired, choose_pair
@@ -27,6 +28,7 @@ __all__ = [
     "choose_pair",
     "gains_of",
     "outline",
+    "refuse_a_host_cache_of_no_prompt",
     "refuse_lengths",
     "resolve_architecture",
     "running_replica",

@@ -2,25 +2,50 @@
 
 from __future__ import annotations
 
+import json
+import math
 from typing import TYPE_CHECKING
 
 from weft.catalog.limits import numbers
+from weft.domain.errors import Invalid
+from weft.domain.hardware import Precision
 from weft.domain.model import LinearAttention
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.shape import EngineName
-from weft.domain.texts.units import GIB
+from weft.domain.texts.units import GIB, MIB
 from weft.engines.kv.disks import disk_bytes
 from weft.engines.kv.host_memory import offloaded_bytes
 from weft.engines.vllm.lmcache import SEED, keeps_by_lmcache, means_a_server
-from weft.perf import footprint
+from weft.perf import footprint, sequence_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from weft.domain.model import Architecture
+    from weft.domain.spec import PoolSpec
     from weft.shaping.case import ShapeCase
 
 # In SGLang's packages too small a host cache is an assertion up to 0.5.14, and a warning from 0.5.15 on.
 TAKES_LESS_THAN_THE_GPU = (0, 5, 15)
+
+
+def refuse_a_host_cache_of_no_prompt(spec: PoolSpec, architecture: Architecture) -> None:
+    """Raise `Invalid` (SpecInvalid) if all host memory of a replica holds less than the KV of the mean declared prompt.
+
+    So small a tier gives back nothing whatever the shape, and is usually a number whose unit was forgotten.
+    """
+    if spec.kv.offload_json is None:
+        return
+    tokens = spec.workload.input_tokens
+    needed = sequence_bytes(architecture, spec.kv.precision or Precision.BF16, tokens)
+    if offloaded_bytes(spec) >= needed:
+        return
+    raise Invalid(
+        Reason.SpecInvalid,
+        f"spec.kvCache.offload.size {json.loads(spec.kv.offload_json)['size']} does not hold the KV of a prompt of "
+        f"{tokens:.0f} tokens (spec.workload.inputTokens.mean); allowed: at least {math.ceil(needed / MIB)}Mi for "
+        f"{architecture.model_id}, where a number without a unit is bytes",
+    )
 
 
 def the_host_keeps_more_kv_than_the_gpus(case: ShapeCase) -> Explanation | None:

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 from weft.domain.errors import Blocked, Invalid
 from weft.domain.reasons import Reason
 from weft.placement import no_supplier, suppliers
-from weft.shaping import ShapeRequest, Supply, refuse_lengths, resolve_architecture
+from weft.shaping import (
+    ShapeRequest,
+    Supply,
+    refuse_a_host_cache_of_no_prompt,
+    refuse_lengths,
+    resolve_architecture,
+)
 
 if TYPE_CHECKING:
     from weft.catalog import Catalog
@@ -88,11 +94,12 @@ def kept_engine(wish: EngineSpec, release: EngineRelease | None, catalog: Catalo
 def shape_request(spec: PoolSpec, facts: Facts, incumbent: Plan | None, engine: EngineRelease | None) -> ShapeRequest:
     """What a shape is chosen from.
 
-    Raises `Invalid` for a model or an accelerator that nobody knows and for lengths that the model does not take, and
-    `Blocked` where there is no hardware.
+    Raises `Invalid` for a model or an accelerator that nobody knows, for lengths that the model does not take and for
+    host memory too small for one prompt, and `Blocked` where there is no hardware.
     """
     architecture = resolve_architecture(spec.model, facts.catalog)
     refuse_lengths(spec, architecture)
+    refuse_a_host_cache_of_no_prompt(spec, architecture)
     return ShapeRequest(
         spec=spec,
         architecture=architecture,
