@@ -62,5 +62,5 @@ def test_words_of_the_user_that_would_undo_the_bound_are_refused(given: dict[str
 
 
 def test_a_node_has_to_have_the_disk() -> None:
-    assert dict(pod_needs(keeping(), TWO_PODS))[EPHEMERAL] == str(500 * GIB)
-    assert EPHEMERAL not in dict(pod_needs(keeping(""), TWO_PODS))
+    assert dict(pod_needs(keeping(), plan(TWO_PODS)))[EPHEMERAL] == str(500 * GIB)
+    assert EPHEMERAL not in dict(pod_needs(keeping(""), plan(TWO_PODS)))

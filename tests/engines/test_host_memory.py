@@ -86,7 +86,16 @@ def test_what_is_enough_is_taken(memory: str, chosen: Plan | Shape) -> None:
 
 def test_a_node_has_to_have_what_pods_do_not_request() -> None:
     """Without a request nothing else keeps a pod off a node whose memory is too small in all."""
-    assert pod_needs(keeping("64Gi"), shape(2)) == (("memory", str(68 * GIB)),)
+    assert pod_needs(keeping("64Gi"), plan(shape(2))) == (("memory", str(68 * GIB)),)
     asked = (("memory", "128Gi"),)
-    assert pod_needs(keeping("64Gi", resources=asked), shape(2)) == asked
-    assert pod_needs(spec(), shape(2)) == ()
+    assert pod_needs(keeping("64Gi", resources=asked), plan(shape(2))) == asked
+    assert pod_needs(spec(), plan(shape(2))) == ()
+
+
+@pytest.mark.parametrize(
+    ("chosen", "gib"),
+    [(plan(TWO_PODS), 64 + 8), (BEFORE, 32 + 8), (plan(shape(8, gpus_per_pod=4, engine=EngineName.SGLang)), 32 + 18)],
+)
+def test_a_node_has_to_have_the_whole_file_of_a_rank_over_two_pods(chosen: Plan, gib: int) -> None:
+    """As `/dev/shm` of each pod does, where the release keeps it there: the kubelet would evict it for less."""
+    assert dict(pod_needs(keeping("64Gi"), chosen))["memory"] == str(gib * GIB)

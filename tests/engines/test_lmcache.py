@@ -51,7 +51,7 @@ def test_ranks_of_a_pod_keep_less_together_than_its_volume_holds(pods: Shape, gi
     assert 0.99 * FILLED * gib < 4 * keeps["lmcache.max_local_disk_size"] <= FILLED * gib
     assert keeps["lmcache.local_disk"] == "/kv/"
     assert pods.gpus * keeps["lmcache.max_local_cpu_size"] == 64
-    assert dict(pod_needs(keeping(), pods))[EPHEMERAL] == str(gib * GIB)
+    assert dict(pod_needs(keeping(), plan(pods)))[EPHEMERAL] == str(gib * GIB)
 
 
 def test_nothing_is_on_disks_unless_it_is_asked_for() -> None:

@@ -163,7 +163,7 @@ def _racks_with_spares(pool: PoolRecord, free: FreeMap) -> Iterator[tuple[Eligib
     if spec is None or plan is None or spec.placement.spare_nodes_per_domain < 1:
         return
     homes = {free.domain_of(node) for each in pool.status.assignments for node in each.nodes}
-    usable = eligible_domains(plan.shape, spec.placement, free, pod_needs(spec, plan.shape))
+    usable = eligible_domains(plan.shape, spec.placement, free, pod_needs(spec, plan))
     for home in sorted(home for home in homes if home is not None):
         if len(usable[home].domain.nodes) > 1:
             yield usable[home], spec.placement.spare_nodes_per_domain

@@ -76,7 +76,7 @@ def considered(
         _placement(pool, pool.spec, partners, free),
         free,
         _neighbours(pool, partners),
-        pod_needs(pool.spec, pool.status.plan.shape),
+        pod_needs(pool.spec, pool.status.plan),
     )
     with free.supposing():
         for node in own:  # the search itself keeps them

@@ -100,7 +100,7 @@ def _still_opened(turn: Turn, leaving: Sequence[Mover], free: FreeMap) -> Repack
 def required_of(turn: Turn) -> Requirements:
     """What one more replica of the pool requires of its place."""
     planned = turn.planned
-    return Requirements(planned.plan.shape, planned.spec.placement, pod_needs(planned.spec, planned.plan.shape))
+    return Requirements(planned.plan.shape, planned.spec.placement, pod_needs(planned.spec, planned.plan))
 
 
 def owner_of(turn: Turn, replica: int) -> str:

@@ -103,7 +103,7 @@ def _rooms(together: _Together, free: FreeMap) -> dict[str, int]:
 def _nodes_for(course: Course, own: set[str], free: FreeMap) -> dict[str, set[str]]:
     planned = course.growth.planned
     spec, shape = planned.spec, planned.plan.shape
-    domains = eligible_domains(shape, spec.placement, free, pod_needs(spec, shape))
+    domains = eligible_domains(shape, spec.placement, free, pod_needs(spec, planned.plan))
     found = {
         each.domain.name: set(_usable(each, shape.gpus_per_pod, own, free)) for each in domains if forms(each.domain)
     }

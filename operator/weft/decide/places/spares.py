@@ -35,7 +35,7 @@ def gives_way_to_its_spare(each: Departure, turn: Turn, free: FreeMap) -> bool:
     placement = planned.spec.placement
     if placement.spare_nodes_per_domain < 1 or each.ready or not each.may_return:
         return False
-    elsewhere = find_slot(planned.plan.shape, placement, free, needs=pod_needs(planned.spec, planned.plan.shape))
+    elsewhere = find_slot(planned.plan.shape, placement, free, needs=pod_needs(planned.spec, planned.plan))
     replica = next(one for one in turn.survivors.replicas if one.assignment == each.assignment)
     return isinstance(elsewhere, PlacementRefusal) and fits_in_place(
         planned, held_by(planned.pool, replica.pods, free.fabric), free
@@ -49,9 +49,7 @@ def _missing(growth: Growth, free: FreeMap) -> list[Hold]:
         return []
     nodes = {*growth.nodes, *(node for each in growth.replaced for node in each.nodes)}
     places = sorted({place for node in nodes if (place := free.domain_of(node)) is not None})
-    usable = eligible_domains(
-        planned.plan.shape, planned.spec.placement, free, pod_needs(planned.spec, planned.plan.shape)
-    )
+    usable = eligible_domains(planned.plan.shape, planned.spec.placement, free, pod_needs(planned.spec, planned.plan))
     racks = [each for each in (usable[place] for place in places) if len(each.domain.nodes) > 1]
     return [hold for rack in racks for hold in _in_rack(growth, rack, due, free)]
 

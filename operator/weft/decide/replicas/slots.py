@@ -31,7 +31,7 @@ def slot_with(  # noqa: PLR0913 - as `find_slot` takes it
     """A slot for one replica as if these holds were free, placed by these terms; `tells` is as in `find_slot`."""
     with free.supposing():
         free.suppose_gone(holds)
-        needs = pod_needs(planned.spec, planned.plan.shape)
+        needs = pod_needs(planned.spec, planned.plan)
         own = holders_beside(planned.pool)
         return find_slot(planned.plan.shape, placement, free, neighbours, needs, own=own, tells=tells)
 

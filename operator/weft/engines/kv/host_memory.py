@@ -14,13 +14,13 @@ from weft.domain.reasons import Reason
 from weft.domain.shape import EngineName
 from weft.domain.texts.units import GIB, parse_quantity
 from weft.engines.kv.disks import EPHEMERAL, disk_bytes
+from weft.engines.terms.launch import LaunchRequest
 from weft.engines.terms.sizing import SHARED_MEMORY_BYTES_PER_GPU, shared_memory_bytes
 from weft.engines.terms.versions import parse_version
 
 if TYPE_CHECKING:
-    from weft.domain.shape import Shape
+    from weft.domain.shape import Plan
     from weft.domain.spec import Pairs, PoolSpec
-    from weft.engines.terms.launch import LaunchRequest
     from weft.engines.terms.versions import Version
 
 SHARES_OFFLOAD: Version = (0, 27, 0)
@@ -32,16 +32,16 @@ def offloaded_bytes(spec: PoolSpec) -> float:
     return parse_quantity(json.loads(spec.kv.offload_json)["size"]) if spec.kv.offload_json is not None else 0.0
 
 
-def pod_needs(spec: PoolSpec, shape: Shape) -> Pairs:
+def pod_needs(spec: PoolSpec, plan: Plan) -> Pairs:
     """What each pod needs besides accelerators; where it requests no memory, that for offloaded KV is added.
 
     So no replica goes to a node with less memory in total. Unlike this memory, KV on disk is in the pod's requests.
     """
-    kept = disk_bytes(spec, shape)
+    kept = disk_bytes(spec, plan.shape)
     needs = (*spec.pod_needs, (EPHEMERAL, str(kept))) if kept else spec.pod_needs
     if spec.kv.offload_json is None or "memory" in dict(needs):
         return needs
-    return (*needs, ("memory", f"{_needed_bytes(spec, shape):.0f}"))
+    return (*needs, ("memory", f"{_needed_bytes(LaunchRequest(spec, plan)):.0f}"))
 
 
 def memory_for_vllm(request: LaunchRequest) -> int:
@@ -55,11 +55,10 @@ def refuse_too_little_memory(request: LaunchRequest) -> None:
 
     The kubelet makes that no larger than the pod's memory, and vLLM ends unless there is room for its whole file.
     """
-    spec, shape = request.spec, request.plan.shape
+    spec = request.spec
     if spec.kv.offload_json is None:
         return
-    memory = dict(spec.engine.resources).get("memory")
-    needed = max(_needed_bytes(spec, shape), memory_for_vllm(request))
+    memory, needed = dict(spec.engine.resources).get("memory"), _needed_bytes(request)
     if memory is not None and parse_quantity(memory) < needed:
         raise Invalid(
             Reason.SpecInvalid,
@@ -77,12 +76,16 @@ def refuse_too_little_memory(request: LaunchRequest) -> None:
         )
 
 
-def _needed_bytes(spec: PoolSpec, shape: Shape) -> float:
-    """Bytes that one pod needs: its part of the KV, room for queues and buffers, and what the engine leaves free."""
+def _needed_bytes(request: LaunchRequest) -> float:
+    """Bytes that one pod needs: its part of the KV, room for queues and buffers, and what the engine leaves free.
+
+    Where each pod has a file for all of a rank, that is more than its part.
+    """
+    spec, shape = request.spec, request.plan.shape
     wish = parse_quantity(spec.engine.shared_memory) if spec.engine.shared_memory else 0.0
     beside = SHARED_MEMORY_BYTES_PER_GPU * shape.gpus_per_pod
     beside += SGLANG_LEAVES_BYTES if shape.engine is EngineName.SGLang else 0
-    return max(wish, offloaded_bytes(spec) / shape.pods + beside)
+    return max(wish, offloaded_bytes(spec) / shape.pods + beside, memory_for_vllm(request))
 
 
 def _shared_bytes(request: LaunchRequest) -> float:
