@@ -121,6 +121,15 @@ def test_accelerators_are_no_rdma_devices(resource: str) -> None:
     assert f"spec.engine.resources.rdma.resource {resource} is accelerators" in message
 
 
+def test_the_name_that_a_quota_has_for_rdma_devices_is_refused_as_the_api_server_would() -> None:
+    engine = replace(SPEC.engine, resources=(("requests.rdma/hca", "4"),))
+    world = World.of([board("b-0")], pool("chat", replace(SPEC, engine=engine)))
+    world.turn()
+    status, reason, message = world.condition("chat", "Planned")
+    assert (status, reason) == ("False", "SpecInvalid")
+    assert message.endswith("such as rdma/hca")
+
+
 @pytest.mark.parametrize("beside", [(), (("rdma/hca", "1"),)])
 def test_huge_pages_alone_are_refused_as_the_api_server_would(beside: tuple[tuple[str, str], ...]) -> None:
     pages = (*beside, ("hugepages-2Mi", "1024Mi"))

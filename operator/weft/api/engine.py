@@ -33,7 +33,8 @@ class EnvVar(ApiModel):
 class Rdma(ApiModel):
     """RDMA devices of one pod."""
 
-    resource: Annotated[str, Field(min_length=3, max_length=253, pattern=EXTENDED_RESOURCE)] = Field(
+    # Kubernetes sets `requests.` before the name, of which what stands before the / still has to be a DNS name
+    resource: Annotated[str, Field(min_length=3, max_length=245, pattern=EXTENDED_RESOURCE)] = Field(
         description="Extended resource of the RDMA device plugin, such as rdma/hca_shared_devices."
     )
     count: Annotated[int, Field(ge=1, le=64)] = Field(default=1, description="Devices per pod.")

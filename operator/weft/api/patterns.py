@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-DNS_LABEL = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
-DNS_SUBDOMAIN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
-LABEL_KEY = r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
+# As in `pkg/api/validate/content` of k8s.io/apimachinery, in fewer letters, as CRDs repeat them. No backslash: rules
+# in CEL quote some of them. A subdomain (RFC 1123) is letters and digits, with dashes or one dot between.
+_SUBDOMAIN = "[a-z0-9]+((-+|[.])[a-z0-9]+)*"
+_QUALIFIED = "[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+DNS_LABEL = "^[a-z0-9]+(-+[a-z0-9]+)*$"
+DNS_SUBDOMAIN = f"^{_SUBDOMAIN}$"
+LABEL_KEY = f"^({_SUBDOMAIN}/)?{_QUALIFIED}$"
 LABEL_VALUE = r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$"
 NO_SPACE = r"^[^\s]+$"
 NO_OPTION = r"^[^-\s][^\s]*$"  # for what stands alone in a command, where a program takes -x for an option
@@ -13,10 +17,10 @@ KEY_NAME = r"^[-._a-zA-Z0-9]+$"
 ADAPTER = r"^[._a-zA-Z0-9][-._a-zA-Z0-9]*$"
 OBJECT_STORE = r"^(s3|gs|az|oss)://[^\s]+$"
 VARIABLE = r"^[-._a-zA-Z][-._a-zA-Z0-9]*$"
-EXTENDED_RESOURCE = r"^[a-z0-9.-]+/[A-Za-z0-9._-]+$"
+EXTENDED_RESOURCE = f"^{_SUBDOMAIN}/{_QUALIFIED}$"
 RELEASE = r"^v?[0-9][-+.0-9A-Za-z]*$"
 ACCELERATOR = r"^[A-Za-z0-9][-.A-Za-z0-9]*$"
-HOST_NAME = r"^(\*\.)?[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
+HOST_NAME = f"^([*][.])?{_SUBDOMAIN}$"
 
 _KUBERNETES_NAME = "must be a name as Kubernetes has them (lower case letters, digits, - inside)"
 IN_WORDS = {

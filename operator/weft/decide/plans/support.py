@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from weft.domain.shape import EngineName, Plan
     from weft.domain.spec import EngineSpec, PlacementSpec, PoolSpec, RouterSpec, SplitSpec
 
+_OF_QUOTAS = "requests."  # IsExtendedResourceName in pkg/apis/core/helper of Kubernetes
 _ANY_PODS = (("app", "engine"),)
 
 
@@ -36,6 +37,7 @@ def refuse_unsupported(spec: PoolSpec) -> None:
             raise Invalid(Reason.FeatureUnsupported, f"{field} is not supported yet: {allowed}")
     refuse_relaxations(spec)
     _refuse_accelerators_as_rdma(spec.engine)
+    _refuse_rdma_of_a_quota(spec.engine)
     _refuse_rdma_without_devices(spec)
     _refuse_huge_pages_alone(spec.engine)
 
@@ -104,6 +106,17 @@ def _refuse_accelerators_as_rdma(engine: EngineSpec) -> None:
             Reason.SpecInvalid,
             f"spec.engine.resources.rdma.resource {named} is accelerators, which spec.shape counts: name what your "
             "RDMA device plugin offers, such as rdma/hca_shared_devices",
+        )
+
+
+def _refuse_rdma_of_a_quota(engine: EngineSpec) -> None:
+    """Kubernetes takes no pod that asks for a resource by the name that a ResourceQuota has for it."""
+    named = next((each for each in engine.devices if each.startswith(_OF_QUOTAS)), None)
+    if named is not None:
+        raise Invalid(
+            Reason.SpecInvalid,
+            f"spec.engine.resources.rdma.resource {named} is the name of a limit in a ResourceQuota, which no pod may "
+            f"ask for: allowed is what nodes offer, such as {named.removeprefix(_OF_QUOTAS)}",
         )
 
 
