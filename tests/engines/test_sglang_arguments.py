@@ -264,7 +264,16 @@ def test_a_pod_that_helps_the_first_one_stays_for_the_whole_drain() -> None:
     "argument",
     [
         *("--tp-size", "--tp-size=4", "--tp", "--tensor-parallel-size", "--tensor-par", "--pp", "--ep", "--dp=2"),
-        *("--enable-dp-attention", "--attn-dp-size", "--nnodes", "--dist-init-addr", "--host=::", "--port", "--config"),
+        *(
+            "--enable-dp-attention",
+            "--attn-dp-size",
+            "--nnodes",
+            "--dist-init-addr",
+            "--host=::1",
+            "--host",
+            "--port",
+            "--config",
+        ),
         *("--model", "--model-path", "--served-model-name", "--enable-metrics", "--kv-cache-dtype", "--quantization"),
         *("--disaggregation-mode", "--speculative-algorithm", "--speculative-algo", "--api-key", "--hicache-size"),
         "--enable-hicache",
@@ -277,6 +286,16 @@ def test_an_argument_of_ours_is_refused_however_it_is_spelled(argument: str) -> 
     assert conflict is not None
     assert conflict.reason is Reason.ArgumentConflict
     assert argument in conflict.message
+
+
+@pytest.mark.parametrize("said", [("--host", "::"), ("--host=::",)], ids=["two", "one"])
+def test_it_may_be_told_to_listen_over_ipv6(said: tuple[str, ...]) -> None:
+    """By itself it listens on IPv4 alone, and pods may have no such address. The last `--host` counts."""
+    assert ENGINE.argument_conflict(("--page-size", "8", *said), sized(8)) is None
+    assert command(spec(engine=EngineSpec(args=said))).endswith(" ".join(("--host 0.0.0.0 --port 30000", *said)))
+    conflict = ENGINE.argument_conflict((*said, "--port", "1"), sized(8))
+    assert conflict is not None
+    assert "--port" in conflict.message
 
 
 def test_a_refusal_names_the_field_and_the_shape() -> None:

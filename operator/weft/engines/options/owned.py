@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from weft.domain.reasons import Explanation, Reason
@@ -59,6 +60,13 @@ class OwnedFlags:
             return None
         # argparse accepts an unambiguous prefix of a flag
         return next((owned for owned in self.owned if owned.startswith(flag)), None)
+
+
+def without_every_address(args: tuple[str, ...]) -> tuple[str, ...]:
+    """The arguments without `--host ::`, which pods need that have IPv6 alone: no other address is reachable."""
+    told = [index for index, pair in enumerate(pairwise(args)) if pair == ("--host", "::")]
+    left_out = {*told, *(index + 1 for index in told)}
+    return tuple(each for index, each in enumerate(args) if index not in left_out and each != "--host=::")
 
 
 def env_conflict(names: tuple[str, ...], owned: Collection[str]) -> Explanation | None:

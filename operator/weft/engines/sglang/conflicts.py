@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weft.engines.options.given import given
-from weft.engines.options.owned import BY_SHAPE, BY_WEFT, SEEN_DEVICES, OwnedFlags, env_conflict
+from weft.engines.options.owned import BY_SHAPE, BY_WEFT, SEEN_DEVICES, OwnedFlags, env_conflict, without_every_address
 from weft.engines.options.prefixes import prefix_conflict
 from weft.engines.sglang.arguments import API_KEY, OWN_ADDRESS
 
@@ -47,7 +47,9 @@ _OWNED = {
     **dict.fromkeys(_PROMPTS_SHARED_BEFORE, _SHARED_PROMPTS),
     **dict.fromkeys(("--moe-dp-size", "--moe-data-parallel-size", "--dwdp-size", "--max-ep-size"), BY_SHAPE),
     **dict.fromkeys(("--nnodes", "--node-rank", "--dist-init-addr", "--nccl-init-addr"), BY_WEFT),
-    **dict.fromkeys(("--host", "--port", "--grpc-mode", "--smg-grpc-mode", "--base-gpu-id", "--gpu-id-step"), BY_WEFT),
+    # uvicorn binds no socket of both families: 0.54, told `::`, refuses connections to 127.0.0.1
+    "--host": "it listens on every IPv4 address; allowed: --host ::, with which it listens on every IPv6 address alone",
+    **dict.fromkeys(("--port", "--grpc-mode", "--smg-grpc-mode", "--base-gpu-id", "--gpu-id-step"), BY_WEFT),
     "--use-ray": "use spec.engine.distributed",
     **dict.fromkeys(("--ssl-keyfile", "--ssl-certfile"), _PLAIN),
     "--config": "list its arguments in spec.engine.args, where they can be checked",
@@ -77,7 +79,7 @@ _FLAGS = OwnedFlags(_OWNED, {})
 
 def sglang_argument_conflict(args: tuple[str, ...], shape: Shape) -> Explanation | None:
     """Why the first argument that sets what Weft decides is refused, however it is spelled; None if there is none."""
-    return _FLAGS.conflict(args, shape)
+    return _FLAGS.conflict(without_every_address(args), shape)
 
 
 def sglang_env_conflict(names: tuple[str, ...]) -> Explanation | None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from weft.domain.reasons import Explanation, Reason
 from weft.engines.options.batches import batch_conflict
 from weft.engines.options.given import given
-from weft.engines.options.owned import BY_SHAPE, BY_WEFT, SEEN_DEVICES, OwnedFlags, env_conflict
+from weft.engines.options.owned import BY_SHAPE, BY_WEFT, SEEN_DEVICES, OwnedFlags, env_conflict, without_every_address
 from weft.engines.options.prefixes import prefix_conflict
 
 if TYPE_CHECKING:
@@ -110,14 +109,7 @@ _FLAGS = OwnedFlags(_OWNED, _SHORT)
 
 def vllm_argument_conflict(args: tuple[str, ...], shape: Shape) -> Explanation | None:
     """Why the first argument that sets what Weft decides is refused, however it is spelled; None if there is none."""
-    return _FLAGS.conflict(_but_every_address(args), shape)
-
-
-def _but_every_address(args: tuple[str, ...]) -> tuple[str, ...]:
-    """The arguments without `--host ::`, which pods need that have IPv6 alone: no other address is reachable."""
-    told = [index for index, pair in enumerate(pairwise(args)) if pair == ("--host", "::")]
-    left_out = {*told, *(index + 1 for index in told)}
-    return tuple(each for index, each in enumerate(args) if index not in left_out and each != "--host=::")
+    return _FLAGS.conflict(without_every_address(args), shape)
 
 
 def vllm_env_conflict(names: tuple[str, ...]) -> Explanation | None:
