@@ -276,7 +276,7 @@ def test_a_pod_that_helps_the_first_one_stays_for_the_whole_drain() -> None:
         ),
         *("--model", "--model-path", "--served-model-name", "--enable-metrics", "--kv-cache-dtype", "--quantization"),
         *("--disaggregation-mode", "--speculative-algorithm", "--speculative-algo", "--api-key", "--hicache-size"),
-        "--enable-hicache",
+        *("--enable-hicache", "--enable-flexkv", "--flexkv-config-file", "--enable-flex"),
         *("--enable-prefill-context-parallel", "--enable-nsa-prefill-context-parallel", "--enable-ep-moe"),
         *("--enable-dsa-prefill-context-parallel", "--disaggregation-prefill-pp"),
     ],
@@ -286,6 +286,12 @@ def test_an_argument_of_ours_is_refused_however_it_is_spelled(argument: str) -> 
     assert conflict is not None
     assert conflict.reason is Reason.ArgumentConflict
     assert argument in conflict.message
+
+
+@pytest.mark.parametrize(("backend", "refused"), [("flexkv", True), ("mine", False)])
+def test_a_tier_that_nobody_counts_is_not_chosen_by_its_name_either(backend: str, refused: bool) -> None:  # noqa: FBT001 - a case
+    conflict = ENGINE.argument_conflict(("--radix-cache-backend", backend), sized(8))
+    assert (conflict is not None) is refused
 
 
 @pytest.mark.parametrize("said", [("--host", "::"), ("--host=::",)], ids=["two", "one"])

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from weft.domain.reasons import Explanation, Reason
 from weft.engines.options.given import given
 from weft.engines.options.owned import BY_SHAPE, BY_WEFT, SEEN_DEVICES, OwnedFlags, env_conflict, without_every_address
 from weft.engines.options.prefixes import prefix_conflict
 from weft.engines.sglang.arguments import API_KEY, OWN_ADDRESS
 
 if TYPE_CHECKING:
-    from weft.domain.reasons import Explanation
     from weft.domain.shape import Shape
     from weft.domain.spec import PoolSpec
 
@@ -28,6 +28,7 @@ _OTHER_HALF = (
     *("--disaggregation-decode-tp", "--disaggregation-decode-dp", "--disaggregation-prefill-pp"),
     "--enable-pd-role-switch",
 )
+_TIER = "--radix-cache-backend"  # of FlexKV it is the same as --enable-flexkv (sglang 0.5.17 and later)
 _ADAPTERS = "use spec.model.adapters"
 
 # What earlier releases call --enable-prefill-cp
@@ -62,7 +63,7 @@ _OWNED = {
     **dict.fromkeys(("--enable-lora", "--lora-paths"), _ADAPTERS),
     "--kv-cache-dtype": "use spec.kvCache.precision",
     **dict.fromkeys(("--enable-hierarchical-cache", "--enable-hicache", "--hicache-size"), _OFFLOAD),
-    **dict.fromkeys(("--hicache-ratio", "--enable-lmcache"), _OFFLOAD),
+    **dict.fromkeys(("--hicache-ratio", "--enable-lmcache", "--enable-flexkv", "--flexkv-config-file"), _OFFLOAD),
     "--disaggregation-mode": "use a PDSplit",
     **dict.fromkeys(("--disaggregation-transfer-backend", "--disaggregation-bootstrap-port"), _TRANSFER),
     **dict.fromkeys(_OTHER_HALF, BY_WEFT),
@@ -79,7 +80,14 @@ _FLAGS = OwnedFlags(_OWNED, {})
 
 def sglang_argument_conflict(args: tuple[str, ...], shape: Shape) -> Explanation | None:
     """Why the first argument that sets what Weft decides is refused, however it is spelled; None if there is none."""
-    return _FLAGS.conflict(without_every_address(args), shape)
+    return _FLAGS.conflict(without_every_address(args), shape) or _tier_of_another(args)
+
+
+def _tier_of_another(args: tuple[str, ...]) -> Explanation | None:
+    """Why the tier of FlexKV may not be chosen by its name, either; other backends may be the image's own."""
+    if given(args, _TIER) != "flexkv":
+        return None
+    return Explanation(Reason.ArgumentConflict, f"spec.engine.args may not contain {_TIER} flexkv: {_OFFLOAD}")
 
 
 def sglang_env_conflict(names: tuple[str, ...]) -> Explanation | None:
