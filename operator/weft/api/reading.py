@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from weft.api.serving import Gateway, Pod, Router, RouterResources
     from weft.api.traffic import Percentile, SloSection, TokenCount, WorkloadSection
 
-"""Where a spec gives the mean of a token count alone: lengths of prompts and answers have long tails."""
-
 
 def canonical_json(value: object) -> str:
     """JSON that is equal for equal values; raises `ValueError` for NaN, infinities and integers of absurd length."""

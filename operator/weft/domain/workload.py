@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from weft.domain.values.made_often import made_often
 
-P95_OF_MEAN = 2.0  # assumed for tokens where it is not declared
+P95_OF_MEAN = 2.0  # assumed for tokens where it is not declared: lengths have long tails
 
 
 class Role(StrEnum):
