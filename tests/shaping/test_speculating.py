@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.shaping.cases import CATALOG, DEEPSEEK, H100, H200, LLAMA_8B, LLAMA_70B, Wish
+from weft.catalog.families import FAMILIES
+from weft.domain.errors import Invalid
 from weft.domain.hardware import Precision
+from weft.domain.reasons import Reason
 from weft.domain.shape import EngineName
 from weft.domain.spec import EngineSpec, ShapePins
 from weft.domain.workload import Slo
-from weft.shaping.speculating import resolve_speculation
+from weft.shaping.speculating import refuse_drafting_without_heads, resolve_speculation
 
 if TYPE_CHECKING:
     from weft.perf.speculation import Speculation
@@ -61,6 +64,33 @@ def test_each_method_drafts_with_layers_of_its_own(
     draft = resolved(LLAMA_70B, engine).draft
     assert draft is not None
     assert (layers, precision) == (draft.architecture.layers, draft.precision)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [LLAMA_8B, "Qwen/Qwen2.5-32B-Instruct", "openai/gpt-oss-20b", "moonshotai/Kimi-K2.5", "google/gemma-3-27b-it"],
+)
+def test_drafting_by_heads_that_a_model_lacks_is_refused_with_what_drafts_for_it(model: str) -> None:
+    """The engine would end: `Unsupported speculative method: 'mtp'`."""
+    architecture = CATALOG.architecture(model)
+    assert architecture is not None
+    with pytest.raises(Invalid, match=r"has none; allowed: EAGLE3, DraftModel, NGram$") as refused:
+        refuse_drafting_without_heads(drafting("MTP"), architecture, CATALOG)
+    assert refused.value.reason is Reason.FeatureUnsupported
+    for method in ("EAGLE3", "NGram"):
+        refuse_drafting_without_heads(drafting(method), architecture, CATALOG)
+    refuse_drafting_without_heads(EngineSpec(), architecture, CATALOG)
+
+
+@pytest.mark.parametrize("model", [DEEPSEEK, "zai-org/GLM-4.6", "Qwen/Qwen3-Next-80B-A3B-Instruct", "GLM-4.7-Flash"])
+def test_models_draft_by_heads_of_their_own(model: str) -> None:
+    architecture = CATALOG.architecture(model)
+    assert architecture is not None
+    refuse_drafting_without_heads(drafting("MTP"), architecture, CATALOG)
+
+
+def test_families_with_heads_are_families_that_the_catalog_reads() -> None:
+    assert set(CATALOG.drafting["MTP"].families) <= {family.name for family in FAMILIES.values()}
 
 
 def test_methods_of_the_resource_are_those_of_the_catalog() -> None:

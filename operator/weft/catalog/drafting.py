@@ -36,6 +36,11 @@ class DraftingMethod:
     precision: Precision | None = None
     vocabulary: int | None = None
     part: float = 1.0
+    families: tuple[str, ...] = ()
+
+    def works_for(self, architecture: Architecture) -> bool:
+        """Whether models of this family have what the method needs."""
+        return not self.families or architecture.family in self.families
 
 
 def drafting_layer(architecture: Architecture) -> Architecture:

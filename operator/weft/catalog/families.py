@@ -62,6 +62,7 @@ _AFTER_THE_FIRST = feed_forwards.all_but_the_first()
 _NUMBERED = feed_forwards.all_but_the_first("num_experts", "num_shared_experts")
 _LATENT_MOE = _regular(mixers.latent, _AFTER_THE_FIRST)
 _DEEPSEEK = Family("deepseek", _LATENT_MOE)
+_DEEPSEEK_V2 = Family("deepseek-v2", _LATENT_MOE)  # before V3 it had no heads that draft, nor have others built like it
 _SPARSE_DEEPSEEK = Family("deepseek-sparse", _LATENT_MOE)
 _MISTRAL3 = Family("mistral", _mistral_of_any_kind, defaults={"first_k_dense_replace": 0})
 _EXPERTS_AFTER_ONE = {"first_k_dense_replace": 1}
@@ -103,7 +104,7 @@ FAMILIES: dict[str, Family] = {
     "Ministral3ForCausalLM": Family("mistral", _MISTRAL),
     "Mistral3ForConditionalGeneration": _MISTRAL3,
     "Mistral4ForCausalLM": _MISTRAL3,
-    "MistralLarge3ForCausalLM": _DEEPSEEK,
+    "MistralLarge3ForCausalLM": _DEEPSEEK_V2,
     "MixtralForCausalLM": Family("mixtral", _regular(_WINDOW_IF_SET, feed_forwards.local_experts)),
     "Qwen2ForCausalLM": Family("qwen2", _regular(_WINDOW_SWITCH)),
     "Qwen2MoeForCausalLM": Family("qwen2-moe", _QWEN3_MOE),
@@ -114,10 +115,10 @@ FAMILIES: dict[str, Family] = {
     "Qwen3NextForCausalLM": Family("qwen3-hybrid", _QWEN_HYBRID_MOE),
     "Qwen3_5ForConditionalGeneration": Family("qwen3-hybrid", _QWEN_HYBRID),
     "Qwen3_5MoeForConditionalGeneration": Family("qwen3-hybrid", _QWEN_HYBRID_MOE),
-    "DeepseekV2ForCausalLM": _DEEPSEEK,
+    "DeepseekV2ForCausalLM": _DEEPSEEK_V2,
     "DeepseekV3ForCausalLM": _DEEPSEEK,
     "DeepseekV32ForCausalLM": _SPARSE_DEEPSEEK,
-    "KimiK25ForConditionalGeneration": _DEEPSEEK,
+    "KimiK25ForConditionalGeneration": _DEEPSEEK_V2,
     "Glm4MoeForCausalLM": Family("glm4-moe", _regular(feed_forward=_AFTER_THE_FIRST)),
     "GlmMoeDsaForCausalLM": _SPARSE_DEEPSEEK,
     "MiniMaxM2ForCausalLM": Family("minimax-m2", _regular(feed_forward=feed_forwards.local_experts)),
@@ -161,14 +162,14 @@ FAMILIES: dict[str, Family] = {
     ),
     "HunYuanDenseV1ForCausalLM": Family("hunyuan", _regular()),
     "HunYuanMoEV1ForCausalLM": Family("hunyuan-moe", _regular(feed_forward=feed_forwards.alike_in_every_layer)),
-    "HYV3ForCausalLM": Family("hunyuan-moe", _regular(feed_forward=_NUMBERED), defaults=_EXPERTS_AFTER_ONE),
+    "HYV3ForCausalLM": Family("hunyuan-v3", _regular(feed_forward=_NUMBERED), defaults=_EXPERTS_AFTER_ONE),
     "InternLM2ForCausalLM": Family("llama", _regular()),
     "InternLM3ForCausalLM": Family("llama", _regular()),
     "JambaForCausalLM": Family("jamba", hybrids.jamba),
     "KimiLinearForCausalLM": Family("kimi-linear", _KIMI_LINEAR),
-    "KimiVLForConditionalGeneration": _DEEPSEEK,
+    "KimiVLForConditionalGeneration": _DEEPSEEK_V2,
     "LongcatFlashForCausalLM": Family("longcat-flash", pairs_around_experts),
-    "MiMoForCausalLM": Family("qwen2", _regular(_WINDOW_SWITCH)),
+    "MiMoForCausalLM": Family("mimo", _regular(_WINDOW_SWITCH)),
     "MiMoV2FlashForCausalLM": _MIMO2,
     "MiniMaxForCausalLM": _MINIMAX,
     "MiniMaxM1ForCausalLM": _MINIMAX,

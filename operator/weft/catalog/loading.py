@@ -175,6 +175,7 @@ def _drafting(facts: dict[str, Any]) -> DraftingMethod:
         precision=Precision(facts["precision"]) if "precision" in facts else None,
         vocabulary=facts.get("vocabulary"),
         part=facts.get("part", 1.0),
+        families=tuple(facts.get("families", ())),
     )
 
 

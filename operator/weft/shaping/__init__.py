@@ -16,6 +16,7 @@ from weft.shaping.models import resolve_architecture
 from weft.shaping.pair import Unpaired, choose_pair
 from weft.shaping.request import ShapeRequest, Supply
 from weft.shaping.running import running_replica
+from weft.shaping.speculating import refuse_drafting_without_heads
 from weft.shaping.together import FEW_HITS, share_a_queue
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "gains_of",
     "outline",
     "refuse_a_host_cache_of_no_prompt",
+    "refuse_drafting_without_heads",
     "refuse_lengths",
     "resolve_architecture",
     "running_replica",

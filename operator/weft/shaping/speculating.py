@@ -6,7 +6,9 @@ import functools
 from typing import TYPE_CHECKING
 
 from weft.catalog.drafting import Drafter, dense_drafting_layer, drafting_layer, drafting_part
+from weft.domain.errors import Invalid
 from weft.domain.hardware import Precision
+from weft.domain.reasons import Reason
 from weft.engines.model.speculative import speculative_wish
 from weft.perf.speculation import Draft, Speculation
 
@@ -15,6 +17,19 @@ if TYPE_CHECKING:
     from weft.catalog.drafting import DraftingMethod
     from weft.domain.model import Architecture
     from weft.domain.spec import EngineSpec
+
+
+def refuse_drafting_without_heads(engine: EngineSpec, architecture: Architecture, catalog: Catalog) -> None:
+    """Raise `Invalid` (FeatureUnsupported) for a method that needs what models of this family do not have."""
+    wish = speculative_wish(engine.speculative_json)
+    if wish is None or catalog.drafting[wish.method].works_for(architecture):
+        return
+    others = [name for name, method in catalog.drafting.items() if method.works_for(architecture)]
+    raise Invalid(
+        Reason.FeatureUnsupported,
+        f"spec.engine.speculative.method {wish.method} needs heads of the model's own that draft, and "
+        f"{architecture.model_id} has none; allowed: {', '.join(others)}",
+    )
 
 
 def resolve_speculation(engine: EngineSpec, architecture: Architecture, catalog: Catalog) -> Speculation | None:

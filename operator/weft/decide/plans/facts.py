@@ -13,6 +13,7 @@ from weft.shaping import (
     ShapeRequest,
     Supply,
     refuse_a_host_cache_of_no_prompt,
+    refuse_drafting_without_heads,
     refuse_lengths,
     resolve_architecture,
 )
@@ -94,12 +95,14 @@ def kept_engine(wish: EngineSpec, release: EngineRelease | None, catalog: Catalo
 def shape_request(spec: PoolSpec, facts: Facts, incumbent: Plan | None, engine: EngineRelease | None) -> ShapeRequest:
     """What a shape is chosen from.
 
-    Raises `Invalid` for a model or an accelerator that nobody knows, for lengths that the model does not take and for
-    host memory too small for one prompt, and `Blocked` where there is no hardware.
+    Raises `Invalid` for a model or an accelerator that nobody knows, for lengths that the model does not take, for host
+    memory too small for one prompt and for drafting by heads that the model lacks, and `Blocked` where there is no
+    hardware.
     """
     architecture = resolve_architecture(spec.model, facts.catalog)
     refuse_lengths(spec, architecture)
     refuse_a_host_cache_of_no_prompt(spec, architecture)
+    refuse_drafting_without_heads(spec.engine, architecture, facts.catalog)
     return ShapeRequest(
         spec=spec,
         architecture=architecture,
