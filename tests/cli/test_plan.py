@@ -42,6 +42,20 @@ def test_without_a_fabric_it_says_so_and_names_no_imagined_node(tmp_path: Path) 
     assert "name yours in spec.placement.accelerators or with --accelerator, or give nodes as --fabric 4xH100" in said
 
 
+@pytest.mark.parametrize(
+    ("engine", "named", "left_out"),
+    [({}, "MI355X;", "Gaudi3"), ({"name": "VLLM"}, "MI355X;", "Gaudi3"), ({"name": "TensorRTLLM"}, "L4;", "MI300X")],
+)
+def test_only_what_an_engine_of_the_pool_serves_was_considered(
+    tmp_path: Path, engine: dict[str, str], named: str, left_out: str
+) -> None:
+    ending = weft("plan", "-f", written(tmp_path / "pool.yaml", pool(engine=engine)))
+    (said,) = (line for line in " ".join(ending.out.split()).split("considered: ")[1:])
+    considered = said.partition(" the lowest cost")[0]
+    assert considered.endswith(named)
+    assert left_out not in considered
+
+
 def test_without_a_fabric_a_pool_that_names_its_accelerators_is_not_told_how(tmp_path: Path) -> None:
     ending = weft("plan", "-f", written(tmp_path / "pool.yaml", pool(placement={"accelerators": ["H100"]})))
     assert ending.out.startswith("no --fabric and no --context")

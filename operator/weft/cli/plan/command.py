@@ -27,7 +27,7 @@ from weft.placement import left_out
 from weft.shaping.ranking import ENOUGH, SIMPLER_WITHIN, part
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
     from pathlib import Path
 
     from rich.console import RenderableType
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from weft.cli.plan.page import LeftOut
     from weft.cli.plan.planning import PlannedResource
     from weft.cli.plan.study import Form
+    from weft.domain.shape import EngineName
 
 CHART_COLUMNS, CHART_LINES = 110, 28
 _ROUNDING = 1e-9
@@ -106,9 +107,18 @@ def run_plan(options: PlanOptions, documents: list[dict[str, Any]], world: World
 def _assumed(planned: Sequence[PlannedResource], catalog: Catalog) -> Iterator[str]:
     """Yield what was planned for, and how to choose where some pool may use any accelerator."""
     yield _ASSUMED
-    if any(pool.spec is not None and not pool.spec.placement.accelerators for one in planned for pool, _ in one.pools):
-        names = ", ".join(each.name for each in catalog.accelerators if each.vendor != "cpu")
-        yield f"considered: {names}; {_HOW_TO_CHOOSE}"
+    specs = [pool.spec for one in planned for pool, _ in one.pools if pool.spec is not None]
+    wishes = [spec.engine.name for spec in specs if not spec.placement.accelerators]
+    if wishes:
+        engines = {engine for wish in wishes for engine in ([wish] if wish is not None else catalog.automatic)}
+        yield f"considered: {', '.join(_served(engines, catalog))}; {_HOW_TO_CHOOSE}"
+
+
+def _served(engines: Collection[EngineName], catalog: Catalog) -> Iterator[str]:
+    """Yield the names of accelerators that one of these engines runs on."""
+    for each in catalog.accelerators:
+        if each.vendor != "cpu" and any(catalog.precisions(each, engine) for engine in engines):
+            yield each.name
 
 
 def _say_which_classes_are_unknown(planned: Sequence[PlannedResource], rules: Rules) -> None:
