@@ -21,7 +21,7 @@ OF_MEMORY = frozenset({Reason.OutOfMemory, Reason.NoRoomForKV})
 def the_users_memory_can_be_counted(case: ShapeCase) -> Explanation | None:
     """None where plans can count what the user's arguments give the KV cache, else which of them they cannot."""
     args, engine = case.request.spec.engine.args, case.option.shape.engine
-    if case.option.shape.accelerator == "cpu":
+    if not args or case.option.shape.accelerator == "cpu":
         return None
     why = memory_conflict(args, engine)
     in_tokens = told_in_tokens(args, engine)
@@ -34,8 +34,10 @@ def the_users_memory_can_be_counted(case: ShapeCase) -> Explanation | None:
 
 def the_users_kv_cache_holds_a_sequence(case: ShapeCase) -> Explanation | None:
     """None where the size of the KV cache that arguments set holds the longest sequence and fits the GPU."""
+    if not case.request.spec.engine.args:
+        return None
     replica, context = case.replica, case.request.target_context_tokens
-    told, needed = most_kv_bytes(replica), sequence_bytes_per_gpu(case.replica, context)
+    told, needed = most_kv_bytes(replica), sequence_bytes_per_gpu(replica, context)
     if math.isinf(told):
         return None
     option, tokens = f"spec.engine.args {_said(case)}", replica.efficiency.kv_tokens

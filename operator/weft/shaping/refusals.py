@@ -42,7 +42,7 @@ def nothing_possible(request: ShapeRequest, refused: tuple[tuple[ShapeCase, Expl
     if not refused:
         return Blocked(Reason.NoAccelerator, "the cluster has no accelerator that this pool may use")
     of_arguments = dict.fromkeys(why.message for _, why in refused if why.reason is Reason.ArgumentConflict)
-    if of_arguments:  # that check is the last, so these shapes are possible otherwise
+    if of_arguments:  # these checks are the last, but for room: to mend the argument comes first
         return Invalid(Reason.ArgumentConflict, "; ".join(of_arguments))
     of_memory = [case for case, why in refused if why.reason in OF_MEMORY]
     if of_memory:
