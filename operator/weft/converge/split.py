@@ -11,6 +11,7 @@ from weft.converge.children import SIDES, SideState, converge_children, follow
 from weft.converge.counterparts import known_apart
 from weft.converge.domains import shared_domains
 from weft.converge.engine_fronts import engine_of
+from weft.converge.fronts_as_left import fronts_as_left
 from weft.converge.generations import pair_of_replica
 from weft.converge.objects import ObjectsAround
 from weft.converge.phases import with_phases
@@ -64,8 +65,13 @@ def converge_split(
     looked = [_side(split, role, known, pods, now) for role in SIDES]
     sides = known_apart(tuple(side for side, _ in looked))
     around = ObjectsAround.of(split.key, objects)
-    if split.deleting or split.spec is None or split.status.engine is None:
+    again = min((again for _, again in looked if again is not None), default=None)
+    if split.deleting:
         return Convergence((), _progress(split, sides, None, split.decided, split.problem))
+    if split.spec is None or split.status.engine is None:
+        routing, kept = fronts_as_left(split, sides, around)
+        progress = _progress(split, sides, routing, split.decided, split.problem)
+        return Convergence(tuple(around.apply(kept)), replace(progress, serving_generation=split.serving), (), again)
     routing = Routing.of(split, sides, around)
     wanted, refused = _front_or_refusal(split, sides, routing, around)
     bodies = tuple(render_child_pool(split, role) for role in SIDES)
@@ -78,7 +84,6 @@ def converge_split(
     )
     routing = replace(routing, taken=around.taken((*bodies, *wanted)))
     reached = split.decided if follow(sides, bodies, around) else split.reached
-    again = min((again for _, again in looked if again is not None), default=None)
     return Convergence(actions, _progress(split, sides, routing, reached, refused), reverted, again)
 
 
@@ -155,7 +160,7 @@ def _progress(
 ) -> SplitProgress:
     """The progress of a split, all of it about the generation of its spec that it has `reached`."""
     prefill, decode = sides
-    managed = split.router_kind is RouterKind.Managed
+    managed = routing is not None and routing.managed
     paired = routing is not None and bool(routing.pairs)
     trouble = why_no_requests(sides, routing)
     serves = paired and trouble is None

@@ -25,7 +25,8 @@ class Routing:
     """Generations of a split, the current one first, which of them have a front, and why those fronts do not answer.
 
     `routers` is the number of routers by pair. Clients that choose pods themselves are their own front. `taken` is why
-    no generation can be reached: a name that the split needs belongs to somebody else.
+    no generation can be reached: a name that the split needs belongs to somebody else. `managed` says that the fronts
+    are routers of Weft, behind the split's Service.
     """
 
     known: tuple[Generation, ...]
@@ -33,26 +34,27 @@ class Routing:
     trouble: Mapping[str, Explanation | None]
     lacks: Explanation | None = None  # what the cluster lacks for a Gateway, whose objects cannot be seen then
     taken: Explanation | None = None
+    managed: bool = False
 
     @classmethod
     def of(cls, split: SplitRecord, sides: Sequence[SideState], around: ObjectsAround) -> Routing:
         """Routing by replicas, fronts and routes as they are; `around` has the objects of the split's namespace."""
         known = generations_of(pair_of(split), [side.replicas for side in sides])
         if split.router_kind is RouterKind.Gateway:
-            return cls._at_a_gateway(known, sides, around)
+            return cls.at_a_gateway(known, sides, around)
         managed = split.router_kind is RouterKind.Managed
         trouble = {each.pair: front_trouble(around, each.pair) if managed else None for each in known}
         usual = split.spec.router.replicas if split.spec is not None else 0
         serves = known[0].is_pair and trouble[known[0].pair] is None
-        return cls(known, fronts_wanted(known, usual, taken_over=serves), trouble)
+        return cls(known, fronts_wanted(known, usual, taken_over=serves), trouble, managed=managed)
 
     @classmethod
-    def _at_a_gateway(cls, known: tuple[Generation, ...], sides: Sequence[SideState], around: ObjectsAround) -> Routing:
+    def at_a_gateway(cls, known: tuple[Generation, ...], sides: Sequence[SideState], around: ObjectsAround) -> Routing:
         """Routing with one endpoint picker instead of routers, which is shown one generation."""
         desired = [side.census.desired if side.census is not None else 0 for side in sides]
         endpoints = around.mine(*ENDPOINTS, around.owner.name)
         shown = shown_to_a_picker(known, desired, shown_pair(endpoints))
-        lacks = next((side.pool.lacks for side in sides if side.pool is not None), None)
+        lacks = lacks_for_a_gateway(sides)
         return cls(known, {shown.pair: 1}, {shown.pair: lacks or route_trouble(around)}, lacks)
 
     @property
@@ -64,6 +66,11 @@ class Routing:
     def pairs(self) -> tuple[Generation, ...]:
         """Generations that have a front and of which both halves answer."""
         return tuple(each for each in self.known if each.is_pair and each.pair in self.routers)
+
+    @property
+    def serves(self) -> bool:
+        """Whether any generation is a pair with a front that answers."""
+        return self.taken is None and any(self.trouble[each.pair] is None for each in self.pairs)
 
     @property
     def serves_the_current(self) -> bool:
@@ -85,3 +92,8 @@ class Routing:
         if not self.pairs or len(self.pairs) == len(self.routers):
             return ""
         return max(self.pairs, key=lambda each: (self.trouble[each.pair] is None, min(each.answering))).pair
+
+
+def lacks_for_a_gateway(sides: Sequence[SideState]) -> Explanation | None:
+    """What the cluster lacks for the Gateway of a split; None where it lacks nothing or the split asks for none."""
+    return next((side.pool.lacks for side in sides if side.pool is not None), None)

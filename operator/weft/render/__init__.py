@@ -21,6 +21,7 @@ from weft.render.front import (
     FrontSpec,
     front_engine,
     front_image,
+    front_pair,
     front_program,
     render_front,
     render_front_budget,
@@ -32,6 +33,7 @@ from weft.render.gateway import (
     ROUTE_GROUP,
     render_endpoints,
     render_route,
+    show_pair,
     shown_pair,
 )
 from weft.render.metadata import Json, pool_labels, split_labels
@@ -74,6 +76,7 @@ __all__ = [
     "front_engine",
     "front_image",
     "front_name",
+    "front_pair",
     "front_program",
     "has_all_of",
     "is_of",
@@ -106,6 +109,7 @@ __all__ = [
     "service_url",
     "shared_by",
     "shared_domain_name",
+    "show_pair",
     "shown_pair",
     "split_labels",
     "surplus",

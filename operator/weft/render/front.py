@@ -97,6 +97,12 @@ def front_engine(deployment: Json) -> str:
     return found
 
 
+def front_pair(deployment: Json) -> str:
+    """The pair of halves that a Deployment of `render_front` serves; empty if it serves a pool."""
+    found: str = deployment["spec"]["selector"]["matchLabels"].get(labels.PAIR, "")
+    return found
+
+
 def front_program(deployment: Json) -> tuple[str, ...]:
     """The router that a Deployment of `render_front` runs: its command without options, if it has one."""
     command: list[str] = _router(deployment).get("command") or []

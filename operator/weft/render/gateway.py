@@ -68,8 +68,24 @@ def render_route(owner: ResourceKey, tags: dict[str, str], gateway: GatewaySpec)
 
 def shown_pair(endpoints: ObjectRecord | None) -> str:
     """The generation (pair) of a split that its InferencePool selects; empty if there is none."""
-    selector = endpoints.body.get("spec", {}).get("selector") or {} if endpoints is not None else {}
-    return str((selector.get("matchLabels") or {}).get(labels.PAIR, ""))
+    return _match_labels(endpoints).get(labels.PAIR, "") if endpoints is not None else ""
+
+
+def show_pair(endpoints: ObjectRecord, owner: ResourceKey, tags: dict[str, str], pair: str, *, paired: bool) -> Json:
+    """The InferencePool of a split as it is, but for which pair the picker may choose: none without `paired`."""
+    before = _match_labels(endpoints)
+    chosen = {**before, labels.SPLIT_UID: owner.uid, labels.PAIR: pair, labels.ROUTED: "true" if paired else "false"}
+    if chosen == before:
+        return endpoints.body
+    spec = {**endpoints.body.get("spec", {}), "selector": {"matchLabels": chosen}}
+    api_version, kind = ENDPOINTS
+    meta = child_metadata(owner.name, owner, tags)
+    return signed({"apiVersion": api_version, "kind": kind, "metadata": meta, "spec": spec})
+
+
+def _match_labels(endpoints: ObjectRecord) -> dict[str, str]:
+    selector = endpoints.body.get("spec", {}).get("selector") or {}
+    return selector.get("matchLabels") or {}
 
 
 def gateway_section(gateway: GatewaySpec) -> Json:
