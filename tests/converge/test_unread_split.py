@@ -81,7 +81,7 @@ def test_half_a_pair_is_not_routed_to(half: str, what: dict[str, Any]) -> None:
     fail_half(world, half)
     assert_settles(world, unread, PREFILL, DECODE)
     assert "false" == chosen(world)[labels.ROUTED]
-    assert "False" == ready(world, unread, PREFILL, DECODE)[0]
+    assert ready(world, unread, PREFILL, DECODE) == ("False", Reason.HalfPair)
     assert world.look_at(unread, PREFILL, DECODE).progress.url is None
     mend(world)
     assert_settles(world, unread, PREFILL, DECODE)

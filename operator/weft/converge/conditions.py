@@ -75,7 +75,7 @@ def _why_not_ready(
     pool: PoolRecord, census: Census, stalled: Explanation | None, trouble: Explanation | None
 ) -> Explanation | None:
     """None when enough replicas answer and can be reached; else the most telling reason."""
-    if census.ready >= max(1, _least_serving(pool, census) - replicas_spared(pool)):
+    if suffices(pool, census, census.ready):
         return trouble
     failed = _last_failure(pool)
     planned, unplaced = said_false(pool.conditions, "Planned"), _why_unplaced(pool, census)
@@ -88,8 +88,13 @@ def _last_failure(pool: PoolRecord) -> Explanation | None:
     return failure.explanation if failure is not None and failure.revision == pool.status.revision else None
 
 
+def suffices(pool: PoolRecord, census: Census, ready: int) -> bool:
+    """Whether as many `ready` replicas make the pool, or this half of a split, ready, `maxUnavailable` fewer too."""
+    return ready >= max(1, _least_serving(pool, census) - replicas_spared(pool))
+
+
 def _least_serving(pool: PoolRecord, census: Census) -> int:
-    """Replicas below which the pool is not ready; in Auto mode growing beyond `minReplicas` makes nothing unready."""
+    """Replicas that should serve; in Auto mode growing beyond `minReplicas` makes nothing unready."""
     if pool.spec is None or pool.spec.scaling.mode is ScalingMode.External:
         return census.desired
     return min(census.desired, pool.spec.scaling.min_replicas)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weft.converge.children import SIDES
-from weft.converge.conditions import said_false, stall
+from weft.converge.conditions import said_false, stall, suffices
 from weft.converge.counterparts import are_strangers
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.status import Condition
@@ -59,7 +59,7 @@ def split_conditions(
 ) -> tuple[Condition, ...]:
     """Conditions of a split. `refused` is why its front cannot be rendered, `trouble` what keeps requests from pairs.
 
-    `paired` says that both halves answer behind a front.
+    `paired` says that both halves answer behind a front: requests are served then, though perhaps by too few for Ready.
     """
     stalled = stall(split.conditions, split.problem or refused)
     counts = ", ".join(
@@ -68,13 +68,21 @@ def split_conditions(
     said = said_false(split.conditions, "Planned") or said_false(split.conditions, "Placed")
     waiting = next((f"; {side.census.waiting}" for side in sides if side.census and side.census.waiting), "")
     starting = said or Explanation(Reason.ReplicasStarting, f"{counts} replicas are ready{waiting}")
-    not_ready = trouble if paired else stalled or trouble or starting
+    not_ready = trouble or (None if paired and _enough_serve(sides) else stalled or starting)
     serving = Condition("Ready", "True", Explanation(Reason.Serving, f"{counts} replicas serve"))
     found = (Condition("Ready", "False", not_ready) if not_ready is not None else serving,)
     if stalled is not None:
         return (*found, Condition("Stalled", "True", stalled))
     moving = _moving(sides, counts)
     return (*found, Condition("Reconciling", "True", moving)) if moving is not None else found
+
+
+def _enough_serve(sides: Sequence[SideState]) -> bool:
+    """Whether each half has as many ready replicas with a counterpart as a pool needs to be ready."""
+    return all(
+        side.pool is not None and side.census is not None and suffices(side.pool, side.census, side.ready)
+        for side in sides
+    )
 
 
 def _moving(sides: Sequence[SideState], counts: str) -> Explanation | None:
