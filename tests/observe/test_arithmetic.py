@@ -22,6 +22,7 @@ from weft.observe.samples.arithmetic import (
     unresolved,
     usable,
 )
+from weft.observe.samples.history import History
 
 steps = st.lists(st.floats(0, 1e6), min_size=1, max_size=30)
 anything = st.floats(allow_nan=True, allow_infinity=True)
@@ -231,3 +232,31 @@ def test_more_observations_than_a_number_can_tell_apart_have_a_percentile() -> N
     found = log_normal_quantile(((1.0, 0.0), (10.0, 9e17), (100.0, 1e18), (math.inf, 1e18)), 0.95)
     assert found is not None
     assert 10.0 < found < 100.0
+
+
+def counter(first: int, last: int) -> tuple[tuple[float, float], ...]:
+    """A counter that grows by one a second, read every five seconds."""
+    return tuple((at, at) for at in map(float, range(first, last + 1, 5)))
+
+
+@pytest.mark.parametrize(
+    ("other", "expected"),
+    [
+        (counter(50, 60), 70 / 60),  # a label that appears late
+        (counter(0, 10), 70 / 60),  # one that goes early
+        (counter(5, 60), 2.0),  # a single page without it may be truncated
+        (counter(0, 55), 2.0),
+        (((60.0, 7.0),), 1.0),
+        (((30.0, 7.0),), 1.0),
+    ],
+)
+def test_a_rate_over_several_series_is_over_one_span(other: tuple[tuple[float, float], ...], expected: float) -> None:
+    """Each over its own would make two requests a second of one that had a burst at the end."""
+    history = History(60.0, {("done", (("why", "stop"),)): counter(0, 60), ("done", (("why", "length"),)): other})
+    assert history.rate("done") == pytest.approx(expected)
+
+
+def test_pages_that_were_read_at_other_times_have_spans_of_their_own() -> None:
+    pages = {("done", (("page", str(port)),)): counter(5 * port, 60) for port in (0, 1, 5)}
+    assert History(60.0, pages).rate("done") == pytest.approx(3.0)
+    assert History(60.0, {}).rate("done") is None

@@ -99,6 +99,28 @@ def pace(ordered: Sequence[Sample]) -> float | None:
     return None if more is None else more / (ordered[-1][0] - ordered[0][0])
 
 
+def joint_pace(lines: Iterable[Sequence[Sample]]) -> float | None:
+    """Growth per second of the counters of one page together, each in order of time; None without any.
+
+    One that appears late or goes early was not there for the rest of the time, and counts over all of it: by its own
+    span a burst under a new label would last as long as the others did. Only two pages in a row that lack it say so, as
+    a single one may be truncated.
+    """
+    told = [line for line in lines if line]
+    if len({(line[0][0], line[-1][0]) for line in told}) < 2:  # noqa: PLR2004 - all are of the same time
+        return total_of(known_of(map(pace, told)))
+    times = sorted({at for line in told for at, _ in line})
+    return total_of(known_of(_pace_within(line, times) for line in told))
+
+
+def _pace_within(line: Sequence[Sample], times: Sequence[float]) -> float | None:
+    """Growth per second of a counter, over all `times` of its page unless at most one of them lacks it at an end."""
+    more, (first, last) = grown(line), (line[0][0], line[-1][0])
+    begun = times[0] if first > times[1] else first
+    ended = times[-1] if last < times[-2] else last
+    return None if more is None else more / (ended - begun)
+
+
 def latest(samples: Iterable[Sample]) -> float | None:
     """The newest usable value; None without any."""
     ordered = usable(samples)

@@ -10,7 +10,7 @@ from heapq import nlargest, nsmallest
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from weft.observe.samples.arithmetic import Sample, Times, grown, increase, pace, usable
+from weft.observe.samples.arithmetic import Sample, Times, grown, increase, joint_pace, usable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -106,8 +106,11 @@ class History:
         return tuple([line[-1][1] for line in self._gauges(name, wanted) if line])
 
     def rate(self, name: str) -> float | None:
-        """Growth per second, summed over the series with this name; None without any."""
-        return _sum(map(pace, self._lines(name)))
+        """Growth per second of all series with this name together; None without any."""
+        pages: dict[str, list[list[Sample]]] = {}
+        for key in self._keys(name, ()):
+            pages.setdefault(dict(key[1]).get(PAGE_LABEL, ""), []).append(self._line(key))
+        return _sum(map(joint_pace, pages.values()))
 
     def lines(self, name: str) -> Iterable[list[Sample]]:
         """The usable samples of each series with this name, in order of time."""
