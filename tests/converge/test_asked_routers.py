@@ -128,6 +128,16 @@ def test_who_has_no_time_for_routers_is_deleted_before_they_are_asked_about_othe
     assert nodes == ["node-b", "node-b", "node-a", "node-a"]
 
 
+def test_a_replica_whose_sidecar_fails_is_not_forgotten() -> None:
+    """Its engine serves on, and the kubelet starts the sidecar again."""
+    record, world = serving()
+    body = world.pods[leader(world)]
+    proxy = {"name": "proxy", "state": {"waiting": {"reason": "ErrImagePull"}}}
+    body["spec"]["initContainers"] = [{"name": "proxy", "restartPolicy": "Always"}]
+    body["status"] = {**body["status"], "initContainerStatuses": [proxy]}
+    assert leaving(record, world) == []
+
+
 def test_a_replica_that_serves_is_left_alone() -> None:
     record, world = serving()
     assert leaving(record, world) == []

@@ -253,6 +253,22 @@ def test_a_replica_whose_engine_ended_leaves_its_front_though_its_pod_goes_on() 
     assert [name] == [each.name for each in world.look(one_pod()).actions if isinstance(each, UnroutePod)]
 
 
+@pytest.mark.parametrize("reason", ["CrashLoopBackOff", "ErrImagePull"])
+def test_a_replica_whose_sidecar_fails_is_chosen_as_before_once_that_runs(reason: str) -> None:
+    """Its engines never ended, and nobody would put the label back if deciding saw nothing of it."""
+    record, world = two_pods(), World()
+    world.settle(record)
+    leader, worker = sorted(world.pods)
+    proxy = {"name": "proxy", "state": {"waiting": {"reason": reason}}, "lastState": {"terminated": {"exitCode": 1}}}
+    ready = dict(world.pods[worker]["status"])
+    world.pods[worker]["spec"]["initContainers"] = [{"name": "proxy", "restartPolicy": "Always"}]
+    world.pods[worker]["status"] = {**ready, "initContainerStatuses": [proxy]}
+    assert () == world.look(record).actions
+    engine = {"name": "engine", "state": {"terminated": {"exitCode": 1}}}
+    world.pods[worker]["status"] = {**ready, "initContainerStatuses": [proxy], "containerStatuses": [engine]}
+    assert [leader] == [each.name for each in world.look(record).actions if isinstance(each, UnroutePod)]
+
+
 def test_a_replica_whose_first_pod_looks_ready_is_not_chosen_while_it_lacks_another() -> None:
     world = World()
     world.settle(two_pods())

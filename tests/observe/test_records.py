@@ -300,8 +300,11 @@ class TestFailure:
         [
             ({"running": {}}, None),
             ({"terminated": {"exitCode": 137, "reason": "OOMKilled"}}, None),
-            ({"waiting": {"reason": "CrashLoopBackOff"}}, ContainerFailure("OOMKilled", "", 137)),
-            ({"waiting": {"reason": "ErrImagePull", "message": "no"}}, ContainerFailure("ErrImagePull", "no")),
+            ({"waiting": {"reason": "CrashLoopBackOff"}}, ContainerFailure("OOMKilled", "", 137, beside=True)),
+            (
+                {"waiting": {"reason": "ErrImagePull", "message": "no"}},
+                ContainerFailure("ErrImagePull", "no", beside=True),
+            ),
         ],
         ids=["runs again", "just ended", "again and again", "image"],
     )

@@ -90,7 +90,7 @@ def retire(replica: Replica, fabric: Fabric, way: WayToLeave) -> Iterator[Action
             yield from _deletions(replica, fabric, way)
         if hurries:
             yield from _forgotten(replica, way, hurries=True)
-    elif replica.broken and (way.leaves_by is LeavesBy.Asking or not _may_recover(replica)):
+    elif replica.broken and not _keeps_its_front(replica, way):
         yield from _unroute(replica, way)
 
 
@@ -107,6 +107,17 @@ def hurries_from_routers(replica: Replica, fabric: Fabric, way: WayToLeave) -> b
     """
     spare_seconds = ends_in_seconds(replica, fabric, way) - way.drain_seconds
     return way.leaves_by is LeavesBy.Asking and spare_seconds < ROUTERS_SECONDS
+
+
+def _keeps_its_front(replica: Replica, way: WayToLeave) -> bool:
+    return _engines_go_on(replica) or (way.leaves_by is not LeavesBy.Asking and _may_recover(replica))
+
+
+def _engines_go_on(replica: Replica) -> bool:
+    """Whether all that ails its pods are sidecars, which the kubelet starts again: its engine may serve meanwhile."""
+    failures = [pod.failure for pod in replica.pods if pod.failure is not None]
+    ended = any(pod.terminating or pod.ended for pod in replica.pods)
+    return replica.whole and not ended and all(failure.beside for failure in failures)
 
 
 def _may_recover(replica: Replica) -> bool:

@@ -65,6 +65,7 @@ class ContainerFailure:
     `log_tail` holds the last lines of its log where they were needed and readable; `log_forbidden` says that RBAC
     denied access to them. `unanswered_seconds` is for how long it ran without an answer to its startup probe, where
     that is why the kubelet ended it. `memory_limit` is what it was allowed, as written in the pod; empty without limit.
+    `beside` says that it is a sidecar, which the kubelet starts again, and no container of the pod itself has failed.
     """
 
     reason: str
@@ -74,6 +75,7 @@ class ContainerFailure:
     log_forbidden: bool = False
     unanswered_seconds: float | None = None
     memory_limit: str = ""
+    beside: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,10 +47,11 @@ def read_failure(status: Json, spec: Json) -> ContainerFailure | None:
         return ContainerFailure(reason, str(status.get("message") or ""))
     sidecars = _sidecars_of(spec)
     for container in _container_statuses(status):
-        failure = _container_failure(container, restarts=container.get("name") in sidecars)
+        beside = container.get("name") in sidecars
+        failure = _container_failure(container, restarts=beside)
         if failure is not None:
-            unanswered = _unanswered_seconds(container, status, spec)
-            return replace(failure, unanswered_seconds=unanswered, memory_limit=_memory_limit(container, spec))
+            unanswered, limit = _unanswered_seconds(container, status, spec), _memory_limit(container, spec)
+            return replace(failure, unanswered_seconds=unanswered, memory_limit=limit, beside=beside)
     return ContainerFailure("Failed", str(status.get("message") or "")) if failed else None
 
 
