@@ -11,7 +11,7 @@ import pytest
 from tests.converge.world import World
 from tests.render.pools import NAMESPACE, UID, changed, plan, pool, shape, spec
 from weft.converge import Heard
-from weft.converge.draining import FRESH_SECONDS, IDLE_GRACE_SECONDS, stuck_in_seconds
+from weft.converge.draining import IDLE_GRACE_SECONDS, stuck_in_seconds
 from weft.converge.overdue import OVERDUE_SECONDS
 from weft.converge.replicas import Replica
 from weft.domain import labels
@@ -19,7 +19,7 @@ from weft.domain.action import Action, ApplyObject, DeletePod, UnroutePod
 from weft.domain.cluster import PodIdentity, PodPhase, PodRecord
 from weft.domain.reasons import Reason
 from weft.domain.shape import EngineName
-from weft.domain.snapshot import EngineWord, PoolRecord
+from weft.domain.snapshot import STALE_SECONDS, EngineWord, PoolRecord
 from weft.domain.spec import RolloutSpec
 from weft.domain.texts.times import instant
 from weft.domain.workload import Role
@@ -111,7 +111,7 @@ def test_no_engine_is_waited_for_longer_than_requests_may_take() -> None:
 
 
 @pytest.mark.parametrize(
-    "word", [{"idle": BUSY, "age": FRESH_SECONDS + 1}, {"idle": None}], ids=["fell silent", "does not tell"]
+    "word", [{"idle": BUSY, "age": STALE_SECONDS + 1}, {"idle": None}], ids=["fell silent", "does not tell"]
 )
 def test_an_engine_that_does_not_tell_goes_at_once_and_drains_itself(word: dict[str, Any]) -> None:
     going = Going(one_pod(), idle=None)
@@ -123,7 +123,7 @@ def test_an_engine_that_does_not_tell_goes_at_once_and_drains_itself(word: dict[
 def test_an_engine_that_falls_silent_while_it_finishes_goes_with_its_own_grace() -> None:
     going = Going(one_pod())
     going.after(0)
-    assert deletes(going.after(20, age=FRESH_SECONDS + 1)) == [None]
+    assert deletes(going.after(20, age=STALE_SECONDS + 1)) == [None]
 
 
 def test_nobody_is_taken_for_silent_before_anybody_was_asked() -> None:

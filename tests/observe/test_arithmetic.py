@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from weft.observe.samples.arithmetic import (
     MOST_COUNTED,
+    Sample,
     increase,
     latest,
     log_normal_quantile,
@@ -22,7 +23,7 @@ from weft.observe.samples.arithmetic import (
     unresolved,
     usable,
 )
-from weft.observe.samples.history import History
+from weft.observe.samples.history import History, SeriesKey
 
 steps = st.lists(st.floats(0, 1e6), min_size=1, max_size=30)
 anything = st.floats(allow_nan=True, allow_infinity=True)
@@ -257,6 +258,8 @@ def test_a_rate_over_several_series_is_over_one_span(other: tuple[tuple[float, f
 
 
 def test_pages_that_were_read_at_other_times_have_spans_of_their_own() -> None:
-    pages = {("done", (("page", str(port)),)): counter(5 * port, 60) for port in (0, 1, 5)}
+    pages: dict[SeriesKey, tuple[Sample, ...]] = {
+        ("done", (("page", str(port)),)): counter(5 * port, 60) for port in (0, 1, 5)
+    }
     assert History(60.0, pages).rate("done") == pytest.approx(3.0)
     assert History(60.0, {}).rate("done") is None

@@ -10,10 +10,10 @@ import pytest
 from tests.observe.pages import APART_SECONDS, pages, scraped, target
 from weft.domain.cluster import PodPhase, PodRecord
 from weft.domain.shape import EngineName
-from weft.domain.snapshot import PoolRecord, ResourceKey
+from weft.domain.snapshot import STALE_SECONDS, PoolRecord, ResourceKey
 from weft.domain.status import PoolStatus
 from weft.engines import FRONTS, series_for
-from weft.observe.samples.history import STALE_SECONDS, History
+from weft.observe.samples.history import History
 from weft.observe.signals.observation import observe_pool
 from weft.observe.sources.targets import fronts_of
 

@@ -11,10 +11,10 @@ import pytest
 from tests.observe.pages import page, scraped
 from weft.domain.cluster import PodIdentity, PodPhase, PodRecord
 from weft.domain.shape import EngineName, EngineRelease
-from weft.domain.snapshot import PoolRecord, ResourceKey
+from weft.domain.snapshot import STALE_SECONDS, PoolRecord, ResourceKey
 from weft.domain.status import PoolStatus
 from weft.observe.collector import MetricsCollector
-from weft.observe.samples.history import STALE_SECONDS, History
+from weft.observe.samples.history import History
 from weft.observe.samples.whole_replicas import of_whole_replicas
 from weft.observe.signals.observation import observe_pool
 from weft.observe.sources.prometheus import PrometheusSource

@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Departures:
-    """Which replicas leave: `going` are all but those kept for a front, each with its way to leave once it has to.
+    """Which replicas leave: `free_to_go` are all but those kept for a front, each with its way to leave if it has to.
 
     Assigned replicas are among them: nothing is done to these while they are whole. `finishing` is how many leave and
     have requests left. After `changes_after_seconds` the answer changes by itself; infinite where it does not.
     """
 
     observed: ObservedPool
-    going: tuple[tuple[Replica, WayToLeave], ...]
+    free_to_go: tuple[tuple[Replica, WayToLeave], ...]
     finishing: int
     changes_after_seconds: float
 
@@ -53,13 +53,13 @@ class Departures:
         ways = _ways_to_leave(observed)
         spare = {each.number: _spare_seconds(observed, each, ways[_engine(pool, each)]) for each in kept}
         lasting = {number: seconds for number, seconds in spare.items() if seconds > 0.0}
-        going = tuple((each, ways[_engine(pool, each)]) for each in replicas if each.number not in lasting)
-        finishing = [each for each in going if finishes(each[0], observed.fabric, each[1])]
+        free = tuple((each, ways[_engine(pool, each)]) for each in replicas if each.number not in lasting)
+        finishing = [each for each in free if finishes(each[0], observed.fabric, each[1])]
         ends = [ends_in_seconds(replica, observed.fabric, way) for replica, way in finishing]
         ends += [stuck_in_seconds(each, now) for each in replicas]
         if lasting:
             ends += [router_overdue_in_seconds(pool, observed.pods, now), *lasting.values()]
-        return cls(observed, going, len(finishing), min(ends, default=inf))
+        return cls(observed, free, len(finishing), min(ends, default=inf))
 
     def actions(self) -> Iterator[Action]:
         """Actions that take leaving replicas out of their front, and then delete their pods.
@@ -67,7 +67,7 @@ class Departures:
         The first are those that have no time for routers: one that is asked about others may take seconds to answer.
         """
         fabric = self.observed.fabric
-        for replica, way in sorted(self.going, key=lambda each: not hurries_from_routers(each[0], fabric, each[1])):
+        for replica, way in sorted(self.free_to_go, key=lambda each: not hurries_from_routers(each[0], fabric, each[1])):
             yield from retire(replica, fabric, way)
 
 

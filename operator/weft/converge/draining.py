@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from weft.converge.overdue import is_overdue, overdue_in_seconds
 from weft.domain.action import DeletePod, ForgetWorker, UnroutePod
 from weft.domain.reasons import Reason
-from weft.domain.snapshot import EngineWord
+from weft.domain.snapshot import STALE_SECONDS, EngineWord
 from weft.engines import MARGIN_SECONDS, LeavesBy, grace_seconds, still_chosen_seconds
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from weft.domain.fabric import Fabric
     from weft.domain.spec import PoolSpec
 
-FRESH_SECONDS = 45.0  # older reports say nothing of now: three scrape intervals of a usual Prometheus
 LEAST_GRACE_SECONDS = 1  # 0 would remove the pod object before its kubelet has ended it
 # What routers may hold up a deletion for at most: ten seconds of patience, the back-off that they end in, and answers.
 ROUTERS_SECONDS = 20.0
@@ -44,7 +43,7 @@ class Heard:
         if self.told is None:
             return EngineWord(idle=False, age_seconds=0.0)
         word = self.told.get(pod.name)
-        return word if word is not None and word.age_seconds <= FRESH_SECONDS else None
+        return word if word is not None and word.age_seconds <= STALE_SECONDS else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from weft.domain.workload import Role
 
 
+STALE_SECONDS = 45.0  # three usual scrape intervals: what an engine told before says nothing of now
+
+
 @dataclass(frozen=True, slots=True)
 class ResourceKey:
     """Identity of one of our resources. `uid` distinguishes a re-created one from its predecessor."""

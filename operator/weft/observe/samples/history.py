@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 Labels = tuple[tuple[str, str], ...]
 SeriesKey = tuple[str, Labels]  # (name of the sample, its labels without those of the target)
 
-STALE_SECONDS = 45.0  # three usual scrape intervals: an older window counts as no answer
-
 # Ranks that compute one request together: if each has its own series, they count the same requests.
 LOCKSTEP_LABELS = {"tp_rank", "pp_rank", "moe_ep_rank"}
 # SGLang's gauges report a queue by priority and in total as `priority=""`, a label that Prometheus drops. In its

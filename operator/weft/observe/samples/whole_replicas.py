@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.observe.samples.history import PAGE_LABEL, STALE_SECONDS, History
+from weft.domain.snapshot import STALE_SECONDS
+from weft.observe.samples.history import PAGE_LABEL, History
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from weft.domain.snapshot import STALE_SECONDS
 from weft.engines import FRONTS
-from weft.observe.samples.history import STALE_SECONDS
 from weft.observe.samples.window import INSIDE
 from weft.observe.signals.odd_counts import MOST_PER_SECOND, goes_down_and_up, leaps
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from weft.domain.snapshot import EngineWord, PodObservation, PoolObservation
+from weft.domain.snapshot import STALE_SECONDS, EngineWord, PodObservation, PoolObservation
 from weft.observe.objects.starts import with_weights
 from weft.observe.samples.arithmetic import known_of, mean_of, percentiles, total_of
-from weft.observe.samples.history import STALE_SECONDS
 from weft.observe.samples.window import NO_PAGE, STRANGER, Window
 from weft.observe.signals.arriving import arrivals
 from weft.observe.signals.caveats import caveats, contradicted, missing, unmixed

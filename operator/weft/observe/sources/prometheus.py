@@ -17,7 +17,8 @@ from urllib3.util.retry import Retry
 
 from weft.domain.errors import Bug
 from weft.domain.reasons import Reason
-from weft.observe.samples.history import STALE_SECONDS, History, Origin, series_key
+from weft.domain.snapshot import STALE_SECONDS
+from weft.observe.samples.history import History, Origin, series_key
 from weft.observe.sources.bounded import bounded_session
 from weft.observe.sources.exposition import HISTOGRAM_PARTS
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Protocol
 
-from weft.observe.samples.history import STALE_SECONDS
+from weft.domain.snapshot import STALE_SECONDS
 from weft.observe.sources.prometheus import PrometheusAway
 
 if TYPE_CHECKING:

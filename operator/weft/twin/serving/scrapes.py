@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from weft.domain.snapshot import STALE_SECONDS
 from weft.domain.values.remembered import LastAnswers
-from weft.observe.samples.history import STALE_SECONDS
 from weft.observe.signals.arriving import ARRIVAL_SECONDS, Arrived
 from weft.observe.signals.observation import common_seconds
 from weft.twin.serving.observing import Scrape, SeenEngine, observe_engine, observe_engines, scrape
