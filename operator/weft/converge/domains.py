@@ -66,6 +66,6 @@ def delete_left_over(replicas: Iterable[Replica], around: ObjectsAround) -> Iter
 
 
 def _delete_but(needed: Collection[str], around: ObjectsAround) -> Iterator[Action]:
-    for (version, kind, name), record in sorted(around.found.items()):
-        if (version, kind) == COMPUTE_DOMAIN and name not in needed and around.may_touch(record):
-            yield DeleteObject(record.api_version, record.kind, record.namespace, name, record.uid)
+    for (version, kind, name), record in around.ours():
+        if (version, kind) == COMPUTE_DOMAIN and name not in needed:
+            yield DeleteObject(version, kind, record.namespace, name, record.uid)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from weft.render import Json
 
 Kind = tuple[str, str]  # (apiVersion, kind)
+Identity = tuple[str, str, str]  # (apiVersion, kind, name)
 OF_ROUTERS: frozenset[Kind] = frozenset(
     {("v1", "Service"), ("apps/v1", "Deployment"), ("policy/v1", "PodDisruptionBudget")}
 )
@@ -32,7 +33,7 @@ class ObjectsAround:
     """The objects around one resource, by apiVersion, kind and name: two groups have a kind called InferencePool."""
 
     owner: ResourceKey
-    found: dict[tuple[str, str, str], ObjectRecord]
+    found: dict[Identity, ObjectRecord]
 
     @classmethod
     def of(cls, owner: ResourceKey, objects: Iterable[ObjectRecord]) -> ObjectsAround:
@@ -63,14 +64,18 @@ class ObjectsAround:
     def delete_unwanted(self, wanted: Iterable[Json], spared: Collection[Kind] = ()) -> Iterator[Action]:
         """Delete objects of ours that the resource does not ask for any more, but for `spared` kinds."""
         names = {_identity(body) for body in wanted}
-        for known, record in sorted(self.found.items()):
-            deletable = known[:2] in _DELETABLE and known[:2] not in spared
-            if deletable and known not in names and self.may_touch(record):
-                yield DeleteObject(record.api_version, record.kind, record.namespace, record.name, record.uid)
+        for (version, kind, name), record in self.ours():
+            deletable = (version, kind) in _DELETABLE and (version, kind) not in spared
+            if deletable and (version, kind, name) not in names:
+                yield DeleteObject(version, kind, record.namespace, name, record.uid)
 
     def at(self, body: Json) -> ObjectRecord | None:
         """The object with the kind and the name of a rendered one, whoever owns it."""
         return self.found.get(_identity(body))
+
+    def ours(self) -> list[tuple[Identity, ObjectRecord]]:
+        """Objects that the resource owns and nobody deletes, in order: a few of all those of a namespace."""
+        return sorted((known, record) for known, record in self.found.items() if self.may_touch(record))
 
     def may_touch(self, record: ObjectRecord) -> bool:
         """Whether an object is owned by the resource and not being deleted."""
@@ -96,7 +101,7 @@ def _named(record: ObjectRecord) -> Json:
     return {"kind": record.kind, "metadata": meta}
 
 
-def _identity(body: Json) -> tuple[str, str, str]:
+def _identity(body: Json) -> Identity:
     return body["apiVersion"], body["kind"], body["metadata"]["name"]
 
 
