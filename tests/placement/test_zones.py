@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hypothesis import given
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from tests.counting import counted
 from tests.fabric.cluster import board, rack
 from tests.placement.cases import free_map, tp
-from weft.domain.spec import PlacementSpec
+from weft.domain.spec import DomainRule, PlacementSpec
 from weft.placement import FreeMap, Hold, Neighbours, Slot, find_slot
 from weft.placement.search import wishes_of
 from weft.placement.tally import tally_of
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 ZONE = "topology.kubernetes.io/zone"
 OVER_ZONES = PlacementSpec(spread="Zone")
+ONE_BOARD = tp(8)
 NODES = [*rack("a.1", 2), *(board(f"{zone}-{index}", labels={ZONE: zone}) for zone in "abcde" for index in range(2))]
 NAMES = [node.name for node in NODES]
 FABRIC = free_map(NODES).fabric
@@ -78,8 +80,28 @@ def _place_so_many(replicas: int, free: FreeMap, homes: list[str]) -> None:
         _place_one(free, homes)
 
 
-def _place_one(free: FreeMap, homes: list[str]) -> None:
-    found = find_slot(tp(8), OVER_ZONES, free, Neighbours(tuple(homes)))
+def _place_one(
+    free: FreeMap, homes: list[str], shape: Shape = ONE_BOARD, placement: PlacementSpec = OVER_ZONES
+) -> None:
+    found = find_slot(shape, placement, free, Neighbours(tuple(homes)))
     assert isinstance(found, Slot)
     homes += found.nodes
-    free.reserve(Hold(found.nodes[0], 8, "pool team/chat"))
+    for node in found.nodes:
+        free.reserve(Hold(node, shape.gpus_per_pod, "pool team/chat"))
+
+
+def test_replicas_whose_stages_part_are_spread_over_zones_too() -> None:
+    """Each of their zones has room for all of them."""
+    fabric = free_map([board(f"{zone}-{index}", labels={ZONE: zone}) for zone in "abc" for index in range(6)]).fabric
+    free, homes, apart = FreeMap.of(fabric), list[str](), replace(OVER_ZONES, domain=DomainRule.Preferred)
+    for _ in range(6):
+        _place_one(free, homes, tp(8, stages=2), apart)
+    assert 2 * ["a", "b", "c"] == [fabric.nodes()[home].zone for home in homes[::2]]
+
+
+def test_stages_go_to_boards_without_siblings_where_these_are_to_be_spread() -> None:
+    fabric = free_map([board(f"b-{index}") for index in range(4)]).fabric
+    free, homes = FreeMap.of(fabric), list[str]()
+    for _ in range(2):
+        _place_one(free, homes, tp(4, stages=2), PlacementSpec(spread="Domain", domain=DomainRule.Preferred))
+    assert ["b-0", "b-1", "b-2", "b-3"] == homes

@@ -74,17 +74,20 @@ def find_slot(  # noqa: PLR0913 - what is looked for, where, and how
     found: Slot | PlacementRefusal | None = _refused_before((shape, placement, needs, NOBODY), free)
     if found is None and not tells and not _may_spread(shape, placement):
         return NOBODY_ASKED
-    found = found or _in_stages_or_not(shape, placement, free, needs)
+    found = found or _in_stages_or_not(shape, placement, free, neighbours, needs)
     if isinstance(found, Slot) or not tells or found.holders.isdisjoint(own):
         return found
     return _refusal(shape, placement, free, needs, own)
 
 
-def _in_stages_or_not(shape: Shape, placement: PlacementSpec, free: FreeMap, needs: Pairs) -> Slot | PlacementRefusal:
+def _in_stages_or_not(
+    shape: Shape, placement: PlacementSpec, free: FreeMap, neighbours: Neighbours, needs: Pairs
+) -> Slot | PlacementRefusal:
     if _may_spread(shape, placement):
         stage = Group(max(1, shape.domain_group_gpus // shape.gpus_per_pod), shape.gpus_per_pod)
         rooms = rooms_for(shape, placement, free, needs)
-        nodes = _stages_over_domains(rooms, stage, shape.pods // stage.pods, free)
+        crowds = wishes_of(placement, neighbours, free)
+        nodes = _stages_over_domains(rooms, stage, shape.pods // stage.pods, crowds, free)
         if nodes is not None:
             return Slot(nodes)
     return _refusal(shape, placement, free, needs)
@@ -153,13 +156,19 @@ def pick(names: Sequence[str], group: Group, free: FreeMap) -> tuple[str, ...]:
     return tuple(names[position] for position in usable[start : start + group.pods])
 
 
-def _stages_over_domains(rooms: Sequence[Room], stage: Group, stages: int, free: FreeMap) -> tuple[str, ...] | None:
-    """Nodes for pipeline stages in as few domains of one zone as possible, each stage whole inside one domain."""
-    for zone in sorted({room.zone for room in rooms}):
+def _stages_over_domains(
+    rooms: Sequence[Room], stage: Group, stages: int, wishes: PlacementPreferences, free: FreeMap
+) -> tuple[str, ...] | None:
+    """Nodes for pipeline stages in as few domains of one zone as possible, each stage whole inside one domain.
+
+    The zone is one with the fewest siblings, if that is wished; of domains with equal room those with the fewest.
+    """
+    crowds = {free.fabric.domains[index].name: pods for index, pods in wishes.in_domain.items()}
+    for zone in sorted({room.zone for room in rooms}, key=lambda zone: (wishes.in_zone.get(zone, 0), zone)):
         names = {room.name: _in_order(room) for room in rooms if room.zone == zone}
         slots = {name: _stages_in(nodes, stage, free) for name, nodes in names.items()}
         if sum(slots.values()) >= stages:
-            order = sorted(names, key=lambda name: (-slots[name], natural(name)))
+            order = sorted(names, key=lambda name: (-slots[name], crowds.get(name, 0), natural(name)))
             return tuple(_fill([names[name] for name in order], stage, stages, free))
     return None
 
