@@ -13,8 +13,8 @@ from weft.observe.sources.direct import DirectSource, series_of
 from weft.observe.sources.exposition import parse
 
 if TYPE_CHECKING:
-    from weft.observe.samples.arithmetic import Sample
     from weft.observe.samples.history import SeriesKey
+    from weft.observe.sources.direct import Page
 
 SERIES = series_for(EngineName.VLLM, "0.32.0")
 VALUES = parse(page("vllm-0.32.0", "second"), SERIES.names)
@@ -49,11 +49,28 @@ def test_work_grows_with_replicas_and_hardly_with_scrapes() -> None:
 def test_scrapes_that_show_other_series_are_put_together_as_those_that_show_the_same() -> None:
     a: SeriesKey = ("a", ())
     b: SeriesKey = ("b", ())
-    torn: list[dict[SeriesKey, Sample]] = [
-        {a: (1.0, 1.0), b: (1.0, 2.0)},
-        {b: (2.0, 3.0)},
-        {b: (3.0, 4.0), a: (3.0, 5.0)},
+    torn: list[Page] = [
+        ((a, b), ((1.0, 1.0), (1.0, 2.0))),
+        ((b,), ((2.0, 3.0),)),
+        ((b, a), ((3.0, 4.0), (3.0, 5.0))),
     ]
     assert series_of(torn) == {a: ((1.0, 1.0), (3.0, 5.0)), b: ((1.0, 2.0), (2.0, 3.0), (3.0, 4.0))}
     assert series_of(torn[:1] * 2) == {a: ((1.0, 1.0),) * 2, b: ((1.0, 2.0),) * 2}
     assert {} == series_of([])
+
+
+def test_a_page_as_client_libraries_write_it_is_read_without_the_parser() -> None:
+    """It takes five times as long."""
+    shown = "".join(f'x{{of="{number}",says="a \\"b\\" {{c}}, d=e",}} 1\n' for number in range(100))
+    values, calls = counted(lambda: parse(shown, ("x",)), "parser.py:text_string_to_metric_families")
+    assert (100, 0) == (len(values), calls)
+
+
+def test_pages_of_one_engine_share_what_is_the_same() -> None:
+    """One with twenty thousand series is kept a dozen times."""
+    source = DirectSource(clock=Clock())
+    for start in (0, 1):
+        source.remember("u", parse("".join(f'x{{a="long",b="{i}"}} {start + i}\n' for i in range(9)), ("x",)))
+    (_, (first, _)), (_, (second, _)) = source._rings["u"]
+    assert first is second
+    assert 1 == len({id(labels[0]) for _, labels in first})

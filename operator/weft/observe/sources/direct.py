@@ -16,6 +16,7 @@ import logging
 import math
 import time
 from collections import defaultdict, deque
+from itertools import repeat
 from typing import TYPE_CHECKING
 
 import aiohttp
@@ -24,7 +25,7 @@ from weft.observe.samples.history import History
 from weft.observe.sources.exposition import MOST_SAMPLES, parse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from weft.observe.samples.arithmetic import Sample
     from weft.observe.samples.history import SeriesKey
@@ -43,7 +44,8 @@ REST_PER_READING = 20.0
 
 log = logging.getLogger(__name__)
 
-Ring = deque[tuple[float, dict["SeriesKey", "Sample"]]]
+Page = tuple[tuple["SeriesKey", ...], tuple["Sample", ...]]  # what it shows, and when and what that was
+Ring = deque[tuple[float, Page]]
 _Place = tuple[str, str]  # a pod's UID and address: a pod that moved is asked at once
 
 
@@ -78,7 +80,7 @@ class DirectSource:
     def windows(self) -> dict[str, History]:
         """The remembered samples, by pod UID."""
         now, rings = self._clock(), self._rings.items()
-        return {uid: History(now, series_of([scrape for _, scrape in ring])) for uid, ring in rings if ring}
+        return {uid: History(now, series_of([page for _, page in ring])) for uid, ring in rings if ring}
 
     async def close(self) -> None:
         """Close the connections."""
@@ -89,7 +91,10 @@ class DirectSource:
         """Add one scrape to a pod's ring and drop what left the window."""
         ring = self._rings.setdefault(uid, deque())
         now = self._clock()
-        ring.append((now, {key: (now, value) for key, value in values.items()}))
+        keys = tuple(values)
+        if ring and ring[-1][1][0] == keys:
+            keys = ring[-1][1][0]  # one object for all pages that show the same: a large one has thousands
+        ring.append((now, (keys, tuple(zip(repeat(now), values.values(), strict=False)))))
         while ring[0][0] < now - self._window_seconds or _shows_too_much(ring):
             ring.popleft()
 
@@ -173,8 +178,8 @@ def _timed(text: str, names: tuple[str, ...]) -> tuple[dict[SeriesKey, float], f
 
 def _shows_too_much(ring: Ring) -> bool:
     """Whether labels that change with each scrape would take the memory of many large pages."""
-    pages = [values.keys() for _, values in ring]
-    return len(pages) > 1 and pages[-1] != pages[-2] and len(set["SeriesKey"]().union(*pages)) > MOST_SAMPLES
+    pages = [keys for _, (keys, _) in ring]
+    return len(pages) > 1 and pages[-1] is not pages[-2] and len(set["SeriesKey"]().union(*pages)) > MOST_SAMPLES
 
 
 def _place(target: Target) -> _Place:
@@ -190,13 +195,13 @@ async def _read(content: aiohttp.StreamReader, most: int) -> bytes:
     return b"".join(chunks)
 
 
-def series_of(scrapes: Sequence[Mapping[SeriesKey, Sample]]) -> dict[SeriesKey, tuple[Sample, ...]]:
-    """Scrapes in order of time, as a line of samples per series; most have the same series as the last one."""
-    keys = list(scrapes[0]) if scrapes else []
-    if all(list(scrape) == keys for scrape in scrapes):
-        return dict(zip(keys, zip(*(scrape.values() for scrape in scrapes), strict=True), strict=True))
+def series_of(pages: Sequence[Page]) -> dict[SeriesKey, tuple[Sample, ...]]:
+    """Pages in order of time, as a line of samples per series; most show the same series as the last one."""
+    first = pages[0][0] if pages else ()
+    if all(keys == first for keys, _ in pages):
+        return dict(zip(first, zip(*(samples for _, samples in pages), strict=True), strict=True))
     lines: dict[SeriesKey, list[Sample]] = defaultdict(list)
-    for scrape in scrapes:
-        for key, sample in scrape.items():
+    for keys, samples in pages:
+        for key, sample in zip(keys, samples, strict=True):
             lines[key].append(sample)
     return {key: tuple(samples) for key, samples in lines.items()}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import math
+import re
+import sys
 from sys import getsizeof
 from typing import TYPE_CHECKING
 
@@ -28,6 +30,11 @@ REMEMBERED = 65_536
 # grows with the square of its length (four minutes for 4 MiB), and so many remembered ones would fill the memory.
 LONGEST_LINE_BYTES = 2048
 _NO_COUNT = -1.25e-300
+_ONE_LABEL = r'(?!__)[a-zA-Z_][a-zA-Z0-9_]*="[^"\\]*(?:\\.[^"\\]*)*"'
+_LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="([^"\\]*(?:\\.[^"\\]*)*)"')
+_SERIES = re.compile(rf"(?P<name>[a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{{(?P<labels>(?:{_ONE_LABEL}(?:,{_ONE_LABEL})*,?)?)\}})?")
+_ESCAPED = re.compile(r'\\[\\n"]')
+_MEANS = {r"\\": "\\", r"\n": "\n", r"\"": '"'}
 
 
 def parse(text: str, names: Iterable[str]) -> dict[SeriesKey, float]:
@@ -64,8 +71,30 @@ def _told(line: str) -> list[tuple[SeriesKey, float]]:
 @functools.lru_cache(maxsize=REMEMBERED)
 def _key(series: str) -> SeriesKey | None:
     """The key of a series as text before a value; None if it is not exactly one series."""
-    found = _samples(f"{series} {_NO_COUNT}")
-    return series_key(found[0].name, found[0].labels) if [each.value for each in found] == [_NO_COUNT] else None
+    if (found := _plain(series)) is None:
+        samples = _samples(f"{series} {_NO_COUNT}")
+        if [each.value for each in samples] != [_NO_COUNT]:
+            return None
+        found = series_key(samples[0].name, samples[0].labels)
+    name, labels = found
+    return sys.intern(name), tuple(map(_shared, labels))
+
+
+def _plain(series: str) -> SeriesKey | None:
+    """The key of a series as every client library writes it; None of any other. The parser takes five times as long."""
+    found = _SERIES.fullmatch(series)
+    if found is None:
+        return None
+    pairs = _LABEL.findall(found["labels"] or "")
+    labels = {name: _ESCAPED.sub(lambda each: _MEANS[each[0]], value) for name, value in pairs}
+    return series_key(found["name"], labels) if len(labels) == len(pairs) else None
+
+
+@functools.lru_cache(maxsize=REMEMBERED)
+def _shared(label: tuple[str, str]) -> tuple[str, str]:
+    """One object for equal labels: most of those of one page are."""
+    name, value = label
+    return sys.intern(name), value
 
 
 def _samples(line: str) -> list[Sample]:

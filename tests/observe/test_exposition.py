@@ -1,0 +1,38 @@
+"""Lines of metrics mean what Prometheus' own parser reads in them, however they are read."""
+
+from __future__ import annotations
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from weft.observe.samples.history import series_key
+from weft.observe.sources import exposition
+
+PIECES = [*'ab_:{}=,"n#1 \t-\\', "__", "é", "\r", 'a="b"', 'a="', '",', "name", '\\"', 'pod="p"']
+# In the order in which a client library replaces them.
+ESCAPES = (("\\", r"\\"), ("\n", r"\n"), ('"', r"\""))
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=12).map("".join))
+@example('name{a="b",a="b"}')
+@example('name{a="b",}')
+@example('name{a="\\\\",b="\\n\\x\\""}')
+@example('name{__name__="b"}')
+@example('name{a:b="c"}')
+@example("name")
+@example("name{}")
+def test_a_series_has_the_key_that_the_parser_finds(series: str) -> None:
+    plain = exposition._plain(series)
+    samples = exposition._samples(f"{series} 1")
+    assert plain is None or [plain] == [series_key(each.name, each.labels) for each in samples]
+
+
+@given(st.dictionaries(st.sampled_from(["a", "b_1", "le"]), st.text(st.characters(exclude_categories=["Cs"]))))
+def test_any_label_that_a_client_library_writes_is_plain(labels: dict[str, str]) -> None:
+    written = []
+    for name, value in labels.items():
+        text = value
+        for plain, escaped in ESCAPES:
+            text = text.replace(plain, escaped)
+        written.append(f'{name}="{text}"')
+    assert series_key("name", labels) == exposition._plain(f"name{{{','.join(written)}}}")
