@@ -120,6 +120,21 @@ def test_what_another_pool_was_promised_is_no_room_for_who_is_silent() -> None:
     assert [0] == world.serving("other")
 
 
+def test_of_two_pools_that_want_the_one_place_only_one_gives_up_a_replica() -> None:
+    """The engine of the other one would end for nothing once its node answers again."""
+    world = Operation.of(boards(3), *(pool_body(name, "H200", 8, 1, rollout=IN_PLACE) for name in ("chat", "other")))
+    world.rest()
+    assert [("b-0",), ("b-1",)] == world.nodes_of("chat") + world.nodes_of("other")
+    silence(world, "b-0", "b-1")
+    world.turn(12, 10.0)
+    assert ([1], [0]) == (world.serving("chat"), world.replicas("other"))
+    assert not any("deletionTimestamp" in pod["metadata"] for pod in world.pods_of("other"))
+    assert "NoSlot" == world.condition("other", "Placed")[1]
+    silence(world, "b-0", "b-1", ready=True)
+    world.rest()
+    assert [0] == world.serving("other")
+
+
 def test_one_whose_successor_serves_is_given_up_though_nothing_has_room_any_more() -> None:
     """Surge brought the successor before the node was given up, to the last free one."""
     world = serving(3, 2)

@@ -9,9 +9,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weft.decide.replicas.promises import held_by, holder_name
-from weft.decide.replicas.slots import have_room
+from weft.decide.replicas.slots import have_room, rooms_of
+from weft.placement import Hold
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from weft.decide.plans.planning import Planned
     from weft.decide.replicas.health import AssignedReplica, Loss
     from weft.domain.snapshot import PoolRecord
@@ -47,6 +50,22 @@ def given_up(replica: AssignedReplica, loss: Loss | None, others: int, judging: 
         return loss
     holds = (*free.vacated(holder_name(planned.pool)), *held_by(planned.pool, replica.pods, free.fabric))
     return loss if have_room(others + 1, planned, holds, free) else None
+
+
+def promised_to_successors(losses: Sequence[Loss], judging: Judging) -> tuple[Hold, ...]:
+    """Where those go that replace what was given up on silent nodes, so that no other pool gives up one for that place.
+
+    The caller reserves them until all pools are judged. There are none where nothing was given up, or nothing lacks.
+    """
+    planned, free = judging.planned, judging.free
+    serving = sum(each.ready for each in judging.replicas)
+    given = any(loss.may_come_back and loss.assignment.handover is None for loss in losses)
+    if not given or serving >= planned.pool.status.desired_replicas:
+        return ()
+    shape, holder = planned.plan.shape, holder_name(planned.pool)
+    slots = rooms_of(len(losses), planned, free.vacated(holder), free)
+    joins = int(shape.pods > 1 or bool(planned.spec.placement.nvlink_domain))
+    return tuple(Hold(node, shape.gpus_per_pod, holder, joins) for slot in slots for node in slot.nodes)
 
 
 def _may_take_places(judging: Judging) -> bool:

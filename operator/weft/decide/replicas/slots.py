@@ -44,15 +44,21 @@ def fits_in_place(planned: Planned, own: Sequence[Hold], free: FreeMap) -> bool:
 
 def have_room(replicas: int, planned: Planned, own: Sequence[Hold], free: FreeMap) -> bool:
     """Whether so many replacements have a place, spares included, once what these hold (`own`) is free."""
-    placement = replace(planned.spec.placement, spare_nodes_per_domain=0)
+    return len(rooms_of(replicas, planned, own, free)) == replicas
+
+
+def rooms_of(replicas: int, planned: Planned, own: Sequence[Hold], free: FreeMap) -> tuple[Slot, ...]:
+    """The places that so many replacements have, as far as there is room; as `have_room`."""
+    placement, found = replace(planned.spec.placement, spare_nodes_per_domain=0), list[Slot]()
     with free.supposing():
         free.suppose_gone(own)
         for _ in range(replicas):
             slot = slot_with(NOTHING, planned, placement, free, ALONE)
             if isinstance(slot, PlacementRefusal):
-                return False
+                break
             suppose_taken(slot, planned, free)
-    return True
+            found.append(slot)
+    return tuple(found)
 
 
 def suppose_taken(slot: Slot, planned: Planned, free: FreeMap) -> None:
