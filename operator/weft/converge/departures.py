@@ -67,7 +67,8 @@ class Departures:
         The first are those that have no time for routers: one that is asked about others may take seconds to answer.
         """
         fabric = self.observed.fabric
-        for replica, way in sorted(self.free_to_go, key=lambda each: not hurries_from_routers(each[0], fabric, each[1])):
+        in_order = sorted(self.free_to_go, key=lambda each: not hurries_from_routers(each[0], fabric, each[1]))
+        for replica, way in in_order:
             yield from retire(replica, fabric, way)
 
 
