@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from weft.decide.counting.budgets import pays_for_no_successor
+from weft.decide.counting.budgets import pays_for_no_successor, unpaid_of_declared
 from weft.decide.counting.counts import count
 from weft.decide.counting.frozen import as_it_stays
 from weft.decide.counting.worth import stays_for_want_of_budget
@@ -71,7 +71,10 @@ def _answers(unit: Unit, known: Sequence[Prospect], paid: _Paid, state: PassStat
     """Counts within what quotas pay for; where they pay for all of it, those that were counted without them."""
     counted = None if paid.is_short else state.counted.get(unit[0].key.uid)
     shares = _and_what_stays(unit, state) if paid.barred else state.shares
-    return counted or count(known, state.split_of(unit), state.snapshot, shares)
+    answers = counted or count(known, state.split_of(unit), state.snapshot, shares)
+    plans = [prospect.planned for prospect in known if prospect.planned is not None]
+    unpaid = unpaid_of_declared(plans, answers, state.rest)
+    return count(known, state.split_of(unit), state.snapshot, {**unpaid, **shares}) if unpaid else answers
 
 
 def _and_what_stays(unit: Unit, state: PassState) -> Mapping[str, Share]:

@@ -53,6 +53,8 @@ class Want:
     `basis` says why; a callable is only evaluated once there is an event to report. `kept` is the count if demand were
     as much higher as chance may hide, and `serving` the count that what is offered now, be it a burst, may need, or
     what a cycle brings back within two starts. `rises` says that the last seconds brought more than chance explains.
+    `declared` is the count that the declared rate needs, for a pool that holds its first one because no replica of it
+    was ever ready; else 0.
     """
 
     replicas: int | None
@@ -61,6 +63,7 @@ class Want:
     kept: int = 0
     serving: int = 0
     rises: bool = False
+    declared: int = 0
 
     @property
     def because(self) -> str:
@@ -198,6 +201,15 @@ def declared_want(request: ScaleRequest) -> Want:
     needed = request.spec.needed(request.declared_rate, request.capacity, request.gains)
     said = f"{request_rate(request.declared_rate)} declared{_spare(request.spec)}"
     return Want(needed, may_shrink=False, basis=f"{said}, {_serves(request.capacity, request.gains, needed)}")
+
+
+def held_want(sight: Sight, problem: str) -> Want:
+    """The want while nothing is measured; a pool that has no count yet starts as declared."""
+    declared = declared_want(sight.request)
+    if sight.request.current == 0:
+        return declared
+    needed = declared.replicas if sight.untold and declared.replicas is not None else 0
+    return Want(None, may_shrink=False, basis=problem, declared=needed)
 
 
 def _serves(capacity: float, gains: Gains, replicas: int) -> str:

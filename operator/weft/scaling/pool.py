@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from weft.scaling.demand import declared_want, want
+from weft.scaling.demand import held_want, want
 from weft.scaling.settle import ScaleAnswer, from_the_new_count, owned_count, settle
 from weft.scaling.sight import look
 
@@ -26,6 +26,4 @@ def _once(request: ScaleRequest) -> ScaleAnswer:
     """One decision; before the first one the declared rate stands in for metrics that do not exist yet."""
     sight = look(request)
     measured = want(sight)
-    if request.current == 0 and measured.replicas is None:
-        return settle(sight, declared_want(request))
-    return settle(sight, measured)
+    return settle(sight, measured if measured.replicas is not None else held_want(sight, measured.because))

@@ -34,7 +34,7 @@ class ScaleAnswer:
 
     `changed` is what happened in this pass, for an event; `wake_after_seconds` is when time alone changes the answer;
     `shortfall` says that the budget holds the count below the fewest that the spec asks for. `needed` is what traffic
-    and forecasts need now, before bounds; while metrics are missing, the last known need.
+    and forecasts need now, before bounds; while metrics are missing, the last known need. `declared` is as in `Want`.
     """
 
     desired: int
@@ -45,6 +45,7 @@ class ScaleAnswer:
     wake_after_seconds: float | None = None
     shortfall: Explanation | None = None
     needed: int = 0
+    declared: int = 0
 
 
 def settle(sight: Sight, want: Want) -> ScaleAnswer:
@@ -63,7 +64,9 @@ def _settled(sight: Sight, want: Want, bounds: Bounds) -> ScaleAnswer:
     if desired == current:
         explanation, wake = _explain(sight, want, bounds)
         needed = current if want.replicas is None else want.replicas
-        return ScaleAnswer(current, current, explanation, sight.memory, wake_after_seconds=wake, needed=needed)
+        return ScaleAnswer(
+            current, current, explanation, sight.memory, None, wake, needed=needed, declared=want.declared
+        )
     reason = Reason.ScaleUp if desired > current else Reason.ScaleDown
     news = Explanation(
         reason, f"{current} -> {desired} replicas: {want.because}{_why_no_further(sight, want, desired)}"
@@ -202,10 +205,16 @@ def _explain(sight: Sight, want: Want, bounds: Bounds) -> tuple[Explanation, flo
     if want.replicas is not None and want.replicas > request.current:
         return _why_not_more(sight, bounds)
     if want.replicas is None or sight.reading is None:
-        return _missing(sight, want), None
+        return _why_not_as_declared(request.current, want, bounds) or _missing(sight, want), None
     if want.replicas < request.current:
         return _why_not_fewer(sight, want, bounds)
     return _steady(request.current), None
+
+
+def _why_not_as_declared(current: int, want: Want, bounds: Bounds) -> Explanation | None:
+    """The budget that keeps a pool below what its declared rate needs, before anything can be measured; else None."""
+    is_bound = want.declared > current >= bounds.most and bounds.at_most.reason is Reason.BudgetExhausted
+    return bounds.at_most if is_bound else None
 
 
 def _missing(sight: Sight, want: Want) -> Explanation:

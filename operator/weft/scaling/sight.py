@@ -113,6 +113,12 @@ class Sight:
         return self.reading is None and self.at_front <= 0
 
     @property
+    def untold(self) -> bool:
+        """Whether no replica was ready so far, as far as is remembered: only the declared rate says what is needed."""
+        seen, memory = self.request.observation, self.memory
+        return (seen is None or seen.expected <= 0) and self.blind and not memory.loads and memory.forecast is None
+
+    @property
     def same_replicas(self) -> bool:
         """Whether the replicas that answer have been the same for as long as rates are measured.
 

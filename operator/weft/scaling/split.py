@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from weft.domain.values.changed import changed
 from weft.scaling.bounds import bounds_of
-from weft.scaling.demand import Want, declared_want, demand, want_for
+from weft.scaling.demand import Want, demand, held_want, want_for
 from weft.scaling.settle import ScaleAnswer, from_the_new_count, owned_count, settle
 from weft.scaling.sight import look
 
@@ -65,21 +65,12 @@ def _once(prefill: ScaleRequest, decode: ScaleRequest, guard: RatioGuard) -> tup
 def _wants(sights: tuple[Sight, Sight]) -> tuple[Want, Want]:
     blind = [sight for sight in sights if sight.blind]
     if blind:
-        if all(sight.request.current == 0 for sight in sights):
-            return declared_want(sights[0].request), declared_want(sights[1].request)
         problem = f"{blind[0].request.role.value} pool: {blind[0].problem}"
-        return _hold(sights[0], problem), _hold(sights[1], problem)
+        return held_want(sights[0], problem), held_want(sights[1], problem)
     first, second = demand(sights[0]), demand(sights[1])
     prefill, decode = want_for(sights[0], first.at_least(second)), want_for(sights[1], second.at_least(first))
     may_shrink = prefill.may_shrink and decode.may_shrink
     return replace(prefill, may_shrink=may_shrink), replace(decode, may_shrink=may_shrink)
-
-
-def _hold(sight: Sight, problem: str) -> Want:
-    """The want that holds this half; one that has no count yet starts as declared."""
-    if sight.request.current == 0:
-        return declared_want(sight.request)
-    return Want(None, may_shrink=False, basis=problem)
 
 
 def _guarded(sights: tuple[Sight, Sight], wants: tuple[Want, Want], guard: RatioGuard) -> tuple[Want, Want]:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from weft.domain.reasons import Explanation
     from weft.domain.shape import Shape
     from weft.domain.snapshot import PoolObservation, PoolRecord
+    from weft.scaling import ScaleAnswer
 
 # How long an assignment may lack pods and count as paid: they take a second, unless a quota was used up meanwhile.
 PROMISED_SECONDS = 30.0
@@ -221,6 +222,20 @@ def pays_for_no_successor(
         for shape, pods in owed(planned.pool, seen[planned.pool.key.uid]):
             without.charge(namespace, planned.spec, shape, -pods)
     return without.short(first) is not None
+
+
+def unpaid_of_declared(plans: Sequence[Planned], answers: Sequence[ScaleAnswer], rest: Accounts) -> dict[str, Share]:
+    """The present counts as shares, by UID, of pools for whose declared rate quotas pay no further replica.
+
+    They wait for their first replica to be ready. Such a share takes nothing: it only says why there are no more.
+    """
+    found: dict[str, Share] = {}
+    for planned, answer in zip(plans, answers, strict=True):
+        lack = rest.short([planned]) if answer.declared > answer.desired else None
+        if lack is not None:
+            shape, count = planned.plan.shape, answer.desired
+            found[planned.pool.key.uid] = Share(count, shape, leaves_room(lack, count, shape.gpus), count)
+    return found
 
 
 def _none_of(revision: str, replicas: Sequence[AssignedReplica], now: float) -> bool:
