@@ -58,6 +58,20 @@ def test_a_prompt_without_hashes_takes_none_from_the_others() -> None:
     assert read(f"{MOONCAKE}\n{alone}\n{empty}").blocks == ((0, 1), (0,), (), ())
 
 
+@pytest.mark.parametrize(
+    ("without", "told"),
+    [
+        (0, ()),
+        (1, ("1 of 3 requests lacks hash_ids: its prompt counts as new text",)),
+        (2, ("2 of 4 requests lack hash_ids: their prompts count as new text",)),
+    ],
+)
+def test_prompts_without_hashes_are_told_where_others_have_some(without: int, told: tuple[str, ...]) -> None:
+    alone = json.dumps({"timestamp": 28_500, "input_length": 40, "output_length": 8})
+    assert told == read("\n".join([MOONCAKE, *[alone] * without])).told
+    assert () == read("\n".join([MOONCAKE.replace("[0, 1]", "[]").replace("[0]", "[]"), *[alone] * without])).told
+
+
 def test_a_number_without_end_is_cut_in_the_sentence() -> None:
     with pytest.raises(TraceError) as raised:
         read(f"arrival_s,input_tokens,output_tokens\n1,1,{'9' * 4000}\n")

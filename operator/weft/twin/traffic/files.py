@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from weft.domain.texts.figures import agreeing
 from weft.twin.traffic.json_lines import json_lines
 from weft.twin.traffic.tables import table
 from weft.twin.traffic.trace import LONGEST_SECONDS, MOST_TOKENS, Trace, TraceError
@@ -156,6 +157,15 @@ def _gathered(source: TraceSource) -> Trace:
     return _by_time(found, source)
 
 
+def _without_hashes(found: _Read) -> tuple[str, ...]:
+    """A sentence about requests whose prompts count as new text, where those of others may begin alike; else none."""
+    lacking = found.blocks.count(())
+    if not 0 < lacking < len(found.blocks):
+        return ()
+    lack = agreeing(lacking, "lacks hash_ids: its prompt counts", "lack hash_ids: their prompts count")
+    return (f"{lacking:,} of {len(found.blocks):,} requests {lack} as new text",)
+
+
 def _by_time(found: _Read, source: TraceSource) -> Trace:
     """Make the trace of what was read, sorted by time: logs written as requests end are in another order."""
     trace = Trace(
@@ -167,7 +177,7 @@ def _by_time(found: _Read, source: TraceSource) -> Trace:
         found.left_out,
         found.reordered,
         found.late_line,
-        source.columns.told(),
+        (*source.columns.told(), *_without_hashes(found)),
     )
     if found.reordered or found.from_first:
         trace = trace.in_order(begin=found.from_first)
