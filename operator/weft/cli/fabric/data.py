@@ -50,6 +50,7 @@ def _room(room: AcceleratorRoom | DomainRoom) -> Json:
 def _node(tray: Tray) -> Json:
     node = tray.node
     data: Json = {"name": node.name, "gpus": node.total, "used": node.used, "free": tray.free}
+    data["lost"] = node.installed - node.total
     data |= {"resource": node.resource, "memoryBytes": node.memory_bytes, "shared": node.shared}
     data |= {"tiers": list(node.tiers), "networkDevices": dict(node.nics)}
     data |= {"heldBy": [_sitter(each) for each in tray.sitters], "spareOf": tray.spare_of or None}

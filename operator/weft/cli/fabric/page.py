@@ -57,10 +57,12 @@ def headline(sitting: Sitting) -> str:
     trays = [tray for rack in sitting.racks for tray in rack.trays]
     total = sum(tray.node.total for tray in trays)
     spare = sum(rack.spare for rack in sitting.racks)
-    lost = sum(tray.node.free for tray in trays if tray.faulty)
+    unusable = sum(tray.node.free for tray in trays if tray.faulty)
+    lost = sum(tray.node.installed - tray.node.total for tray in trays)
     size = f"{counted(len(sitting.racks), 'NVLink domain')}, {counted(total, 'GPU')}"
     parts = [f"{size}, {sum(tray.free for tray in trays)} free"]
-    parts += [f"{count} {word}" for count, word in ((spare, "spare"), (lost, "not usable")) if count]
+    counts = ((spare, "spare"), (unusable, "not usable"), (lost, "more that nodes have lost"))
+    parts += [f"{count} {word}" for count, word in counts if count]
     return ", ".join(parts)
 
 

@@ -23,6 +23,7 @@ from weft.cli.plan.terminal_plot import terminal_plot
 from weft.cli.telling.terminal import Format, console, print_data, remark, show, working
 from weft.domain.texts.figures import digits
 from weft.domain.workload import Role
+from weft.fabric import build_fabric
 from weft.placement import left_out
 from weft.shaping.ranking import ENOUGH, SIMPLER_WITHIN, part
 
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from weft.cli.plan.page import LeftOut
     from weft.cli.plan.planning import PlannedResource
     from weft.cli.plan.study import Form
+    from weft.domain.fabric import Fabric
     from weft.domain.shape import EngineName
 
 CHART_COLUMNS, CHART_LINES = 110, 28
@@ -130,13 +132,13 @@ def _say_which_classes_are_unknown(planned: Sequence[PlannedResource], rules: Ru
 def _told(planned: PlannedResource, world: World, catalog: Catalog) -> PlanReport:
     studies = studied(planned, world, catalog)
     other, wide = other_form(studies, catalog), over_rdma(studies, catalog)
-    return PlanReport(planned, studies, other, _left_out(planned, world, catalog), wide)
-
-
-def _left_out(planned: PlannedResource, world: World, catalog: Catalog) -> LeftOut:
-    from weft.fabric import build_fabric
-
     fabric = build_fabric(world.nodes, world.pods, catalog, world.reports)
+    if other is not None and not world.imagined:
+        other = other.beside(fabric)
+    return PlanReport(planned, studies, other, _left_out(planned, fabric), wide)
+
+
+def _left_out(planned: PlannedResource, fabric: Fabric) -> LeftOut:
     return {pool.key.name: left_out(fabric, pool.spec.placement) for pool, _ in planned.pools if pool.spec is not None}
 
 
@@ -187,7 +189,10 @@ def _share(served: float) -> str:
 
 
 def _recommendation(told: PlanReport, body: dict[str, Any]) -> dict[str, Any]:
-    """Return the form that serves more, then the cheaper one; within 10 % the aggregated one, as simpler."""
+    """Return the form that serves more, then the cheaper one; within 10 % the aggregated one, as simpler.
+
+    Never one for which the fabric has too few GPUs, unless that is what was asked for.
+    """
     plans = [study.plan for study in told.studies.values()]
     if not plans:
         raise CommandFailure(f"nothing to export: {told.planned.title} has no plan")
@@ -197,6 +202,8 @@ def _recommendation(told: PlanReport, body: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_better(other: OtherForm, told: PlanReport) -> bool:
+    if other.lacks is not None:
+        return False
     studies = told.studies.values()
     cost, more = whole_cost(studies), other.served - whole_served(studies)
     if abs(more) > _ROUNDING:

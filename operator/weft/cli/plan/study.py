@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from weft.catalog import Catalog
     from weft.cli.cluster.world import World
     from weft.cli.plan.planning import PlannedResource
+    from weft.domain.fabric import Fabric
     from weft.domain.scaling_spec import Gains
     from weft.domain.shape import EngineName, Plan, Shape
     from weft.domain.snapshot import PoolRecord
@@ -52,20 +54,36 @@ class Bill:
 
 @dataclass(frozen=True, slots=True)
 class OtherForm:
-    """The same workload in the other form: `shapes` in words, the cost, and the fraction of the rate that it serves."""
+    """The same workload in the other form: `shapes` in words, the cost, and the fraction of the rate that it serves.
+
+    `lacks` says of which GPUs the fabric has fewer than it takes; None where it has all.
+    """
 
     name: str
     shapes: str
     cost: float
     served: float = 1.0
+    lacks: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """The other form with its plans: one for a pool, two for a split."""
+    """The other form with its plans, one for a pool and two for a split, and how many GPUs of which kind it takes."""
 
     told: OtherForm
     plans: tuple[Plan, ...]
+    gpus: Counter[str]
+
+    def beside(self, fabric: Fabric) -> Form:
+        """The form, told what it lacks: GPUs of a fabric count whether busy or free, as for the planned form."""
+        has = Counter[str]()
+        for domain in fabric.domains:
+            has[domain.accelerator] += domain.total
+        lacking = [
+            f"{gpus} {name} and the fabric has {has[name]}" for name, gpus in self.gpus.items() if gpus > has[name]
+        ]
+        lacks = f"it needs {', '.join(lacking)}" if lacking else None
+        return replace(self, told=replace(self.told, lacks=lacks))
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +229,7 @@ def _as_a_pool(request: ShapeRequest, catalog: Catalog) -> Form | None:
         return None
     bill = billed(found.plan, aggregated, catalog)
     told = OtherForm("InferencePool", f"{bill.replicas} x {found.plan.shape}", bill.cost, bill.served)
-    return Form(told, (found.plan,))
+    return Form(told, (found.plan,), Counter({found.plan.shape.accelerator: bill.gpus}))
 
 
 def _as_a_split(request: ShapeRequest, catalog: Catalog) -> Form | None:
@@ -244,7 +262,11 @@ def _as_halves(halves: Sequence[ShapeRequest], catalog: Catalog) -> Form | None:
     bills = [billed(plan, half, catalog) for plan, half in zip(plans, halves, strict=True)]
     words = f"prefill {bills[0].replicas} x {plans[0].shape}, decode {bills[1].replicas} x {plans[1].shape}"
     served = min(bill.served for bill in bills)
-    return Form(OtherForm("PDSplit", words, sum(bill.cost for bill in bills), served), plans)
+    told = OtherForm("PDSplit", words, sum(bill.cost for bill in bills), served)
+    gpus = Counter[str]()
+    for bill, plan in zip(bills, plans, strict=True):
+        gpus[plan.shape.accelerator] += bill.gpus
+    return Form(told, plans, gpus)
 
 
 def domains(study: Study, catalog: Catalog) -> tuple[tuple[DomainStep, ...], int | None]:

@@ -134,7 +134,8 @@ def other_way(studies: Collection[Study], form: OtherForm | None) -> tuple[str, 
     if form is None or any(study.plan.verdict.reason is Reason.BestEffort for study in studies):
         return ()
     cost = _instead_of(form.cost, whole_cost(studies))
-    return (f"as {_article(form.name)} it would cost {cost}{_of_less(form.served)}: {form.shapes}",)
+    lacks = f"; {form.lacks}" if form.lacks else ""
+    return (f"as {_article(form.name)} it would cost {cost}{_of_less(form.served)}: {form.shapes}{lacks}",)
 
 
 def with_devices(studies: Collection[Study], form: OtherForm) -> str:
