@@ -6,7 +6,13 @@ from dataclasses import dataclass
 from ssl import SSLError
 from typing import TYPE_CHECKING, Any
 
-from weft.cli.cluster.kubeconfig import choose_context, has_a_kubeconfig, is_in_a_pod, namespace_of_this_pod
+from weft.cli.cluster.kubeconfig import (
+    choose_context,
+    has_a_kubeconfig,
+    is_in_a_pod,
+    load_context,
+    namespace_of_this_pod,
+)
 from weft.cli.ends.failure import CLUSTER_REFUSES, INPUT_IS_WRONG, CommandFailure
 from weft.domain.labels import API_VERSION, GROUP
 from weft.observe.api_server.reading import Reader, resource_path
@@ -115,11 +121,7 @@ def connect(context: str | None, namespace: str | None) -> ClusterReader:
             raise CommandFailure(message, CLUSTER_REFUSES) from error
         return _reader(configuration, namespace or namespace_of_this_pod())
     chosen = choose_context(None, context)
-    try:
-        config.load_kube_config(chosen.files, chosen.context, configuration)
-    except (config.ConfigException, OSError, AttributeError, KeyError, TypeError, ValueError) as error:
-        message = f"context {chosen.context!r} of kubeconfig {chosen.files} cannot be used: {error}"
-        raise CommandFailure(message, CLUSTER_REFUSES) from error
+    load_context(chosen, configuration)
     return _reader(configuration, namespace or chosen.namespace)
 
 
