@@ -100,6 +100,7 @@ def test_wrong_input_ends_with_2_and_one_sentence(tmp_path: Path, content: bytes
         (("plan",), "give either --file with resources, or --model with --rate"),
         (("plan", "-f", "missing.yaml"), "cannot read missing.yaml: No such file or directory"),
         (("plan", "-f", "/"), "cannot read /: Is a directory; name the files in it"),
+        (("plan", "-f", "https://a/b.yaml"), "https://a/b.yaml is no file, and nothing is fetched: give what `curl`"),
         (("plan", "-f", "/dev/zero"), "larger than 256 MiB"),
         (("plan", "-f", "a\0b"), "cannot read"),
         (("plan", "-f", "-", "--fabric", "-"), "standard input can be read once"),

@@ -192,7 +192,7 @@ def test_an_output_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path) 
     file, folder = table(tmp_path, HEADER, GOOD), tmp_path / "folder"
     folder.mkdir()
     for output, words in (
-        (folder, f"cannot write {folder}: it is no file"),
+        (folder, f"cannot write {folder}: it is a folder; name a file in it"),
         (tmp_path / "none" / "out.csv", "there is no such folder"),
         (file / "out.csv", "there is no such folder"),
         (Path("-"), "cannot write to -: standard output has the answer, so name a file"),

@@ -383,8 +383,9 @@ def test_a_split_that_cannot_run_is_refused_with_the_reason_of_the_half_that_has
 
 
 def test_both_file_and_trace_are_needed_and_one_of_them_may_be_standard_input() -> None:
-    assert_refused(weft("simulate", "-f", "pool.yaml"), "give --file with a resource, and its requests")
-    assert_refused(weft("simulate", "--trace", SHORT), "give --file with a resource, and its requests")
+    assert_refused(weft("simulate"), "give --file with a resource, and its requests with --trace or --from-prometheus")
+    assert_refused(weft("simulate", "-f", "pool.yaml"), "weft: give the requests with --trace (a file, or one such as")
+    assert "weft: give --file with a resource" == weft("simulate", "--trace", SHORT).sentence
     assert_refused(weft("simulate", "-f", "-", "--trace", "-"), "standard input can be read once")
     from_input = "simulate -f pool.yaml --fabric nodes.yaml --trace - -o json"
     ending = weft(*from_input.split(), stdin=f"{ROWS}1,9,9\n2,9,9\n")

@@ -106,7 +106,7 @@ def test_as_many_come_as_the_area_says(low: float, high: float, over: float) -> 
         ("burst:rate=1e300,times=1e300", "burst: rate cannot be 1e300"),
         ("poisson:rate=1e308", "poisson: rate cannot be 1e308"),
         ("burst:every=1e-6,lasting=1e-6", "3.6e+09 bursts are more than the 100,000 that can be made up"),
-        ("poisson:rate=0", "poisson:rate=0 has no requests"),
+        ("poisson:rate=0", "poisson:rate=0 has no requests: a higher rate or more seconds would bring some"),
         ("poisson:rate=1e9", "more than the 50,000,000 that can be made up"),
         ("poisson:rate=0.000001,seconds=1e9", "poisson: 1e+09 seconds are more than a year"),
         ("poisson:rate=2,rate=3", "poisson: rate is given twice: remove one"),

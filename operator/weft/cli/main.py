@@ -118,8 +118,14 @@ def _refuse_unclear_requests(
     """Raise `CommandFailure` unless there are files, and either traces or a Prometheus gives the requests."""
     if traces and prometheus is not None:
         raise CommandFailure("--trace and --from-prometheus both give the requests: use one of them")
-    if not files or not (traces or prometheus is not None):
-        raise CommandFailure("give --file with a resource, and its requests with --trace or --from-prometheus")
+    requests = traces or prometheus is not None
+    if not files:
+        also = "" if requests else ", and its requests with --trace or --from-prometheus"
+        raise CommandFailure(f"give --file with a resource{also}")
+    if not requests:
+        raise CommandFailure(
+            "give the requests with --trace (a file, or one such as poisson:rate=5) or --from-prometheus"
+        )
     if hours is not None and prometheus is None:
         raise CommandFailure("--hours goes with --from-prometheus: a --trace has its own length")
 

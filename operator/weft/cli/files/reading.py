@@ -79,6 +79,10 @@ def _read(path: str) -> str:
     except IsADirectoryError as error:
         raise CommandFailure(f"cannot read {shown(path)}: {error.strerror}; name the files in it") from error
     except (OSError, ValueError) as error:  # ValueError: a path with a NUL in it
+        if "://" in path:
+            raise CommandFailure(
+                f"{shown(path)} is no file, and nothing is fetched: give what `curl` brings with `-f -`"
+            ) from error
         raise CommandFailure(f"cannot read {shown(path)}: {getattr(error, 'strerror', None) or error}") from error
 
 

@@ -37,7 +37,9 @@ def _refuse_what_is_no_file(path: Path) -> None:
         raise CommandFailure("cannot write to -: standard output has the answer, so name a file")
     with _told_of(path):
         if path.exists() and not path.is_file():  # replacing a device would be worse than not writing
-            raise CommandFailure(f"cannot write {path}: it is no file")
+            raise CommandFailure(
+                f"cannot write {path}: it is {'a folder; name a file in it' if path.is_dir() else 'no file'}"
+            )
         if not path.parent.is_dir():
             raise CommandFailure(f"cannot write {path}: there is no such folder")
 

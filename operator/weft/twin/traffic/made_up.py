@@ -108,7 +108,7 @@ def made_up(line: str, seed: int = 0) -> Trace:
         raise TraceError(f"{profile.requests:.3g} requests are more than the {MOST_REQUESTS:,} that can be made up")
     arrivals = all_arrivals(profile, values["seconds"], random)
     if not len(arrivals):
-        raise TraceError(f"{line} has no requests")
+        raise TraceError(f"{line} has no requests: a higher rate or more seconds would bring some")
     inputs, outputs = (LogNormalLengths(values[each]).draw_many(len(arrivals), random) for each in ("isl", "osl"))
     return Trace(arrivals, inputs, outputs)
 
