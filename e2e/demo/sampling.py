@@ -106,13 +106,14 @@ def fabric_state(world: World) -> list[Json]:
 
 
 def new_events(moment: float, world: World, seen: set[str]) -> list[Json]:
-    """Kubernetes events of ours that were not told yet, oldest first."""
+    """Kubernetes events of ours that were not told yet, oldest first; what a split repeats of a half is told once."""
     fresh = [event for event in world.events if event["metadata"]["uid"] not in seen and _is_ours(event)]
     seen.update(event["metadata"]["uid"] for event in fresh)
-    return [
+    told = [
         {"t": round(moment, 1), "reason": event.get("reason", ""), **_told(event["regarding"]["name"], event)}
         for event in sorted(fresh, key=lambda event: event.get("eventTime") or "")
     ]
+    return list({(each["what"], each["reason"], each["message"]): each for each in told}.values())
 
 
 def _told(name: str, event: Json) -> Json:
@@ -120,6 +121,8 @@ def _told(name: str, event: Json) -> Json:
     stream = next((stream for stream in STREAMS if name in {stream.pool, stream.decode_pool}), None)
     half = name.removeprefix(f"{stream.name}-") if stream is not None and stream.decode_pool else ""
     note = event.get("note", "")
+    for role in ("Prefill", "Decode"):  # as the split's own events and conditions name its halves
+        note = note.replace(f"{role} pool: ", f"{role.lower()}: ", 1) if note.startswith(f"{role} pool: ") else note
     return {"what": stream.name if stream else name, "message": f"{half}: {note}" if half else note}
 
 
