@@ -14,8 +14,8 @@ from tests.cli.test_study import crowded, study
 if TYPE_CHECKING:
     from pathlib import Path
 
-LLAMA = ("--model", "meta-llama/Llama-3.3-70B-Instruct", "--rate", "5", "--isl", "2000:6000", "--osl", "300")
-LLAMA += ("--ttft", "p95=1s", "--tpot", "p95=40ms")
+LOAD = ("--rate", "5", "--isl", "2000:6000", "--osl", "300", "--ttft", "p95=1s", "--tpot", "p95=40ms")
+LLAMA = ("--model", "meta-llama/Llama-3.3-70B-Instruct", *LOAD)
 
 
 def test_a_form_for_which_the_fabric_has_too_few_gpus_says_so() -> None:
