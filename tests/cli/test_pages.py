@@ -246,6 +246,16 @@ def test_no_figure_is_cut_on_a_terminal_that_is_too_narrow(tmp_path: Path, monke
     assert re.search(r"^within the SLO +100 % +100 %$", page, re.MULTILINE)
 
 
+def test_no_name_is_cut_in_a_plan_on_a_terminal_that_is_too_narrow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What has no blank to break at goes on in the next line, such as the image."""
+    monkeypatch.setattr("weft.cli.telling.terminal.WIDTH_OF_A_PIPE", 40)
+    page = weft("plan", "--fabric", "4xH200", "-f", written(tmp_path / "pool.yaml", split())).out
+    assert "…" not in page
+    assert "docker.io/vll" in page
+
+
 def test_columns_are_headed_in_capitals_as_kubectl_heads_them(tmp_path: Path) -> None:
     page = weft("plan", "--breakdown", "-f", written(tmp_path / "pool.yaml", pool())).out
     heads = [" ".join(line.split()) for line in page.splitlines()]

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Group
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from weft.cli.plan.study import whole_cost
 from weft.cli.plan.study_page import cost_rows, form_data, other_way, sentences, study_data, with_devices
-from weft.cli.telling.tables import headed_table
+from weft.cli.telling.tables import headed_table, named_rows
 from weft.domain.reasons import Reason
 from weft.domain.scaling_spec import ScalingMode
 from weft.domain.texts.figures import counted, digits, request_rate, seconds
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+    from rich.table import Table
 
     from weft.cli.plan.planning import PlannedResource
     from weft.cli.plan.study import OtherForm, Study
@@ -197,7 +197,7 @@ def _pool_page(pool: PoolRecord, decision: PoolDecision, beside: Beside) -> Rend
 
 
 def _facts(plan: Plan, pool: PoolRecord, decision: PoolDecision, study: Study | None) -> Table:
-    table = Table.grid(padding=(0, 2, 0, 0))
+    table = named_rows(3)
     each = f"{counted(plan.shape.gpus, 'GPU')} in {counted(plan.shape.pods, 'pod')} each"
     table.add_row("shape", Text(str(plan.shape), style="bold green"), Text(each, style="dim"))
     table.add_row(
@@ -244,7 +244,7 @@ def _total(plan: Plan, pool: PoolRecord, decision: PoolDecision, study: Study | 
 
 
 def _conditions(decision: PoolDecision) -> Table:
-    table = Table.grid(padding=(0, 2, 0, 0))
+    table = named_rows(2)
     for one in decision.conditions:
         if one.kind in {"Planned", "ArgumentsUnknown", "Relaxed", "Placed"}:
             good = {"True": "green", "False": "red"}.get(one.status, "yellow")
@@ -255,7 +255,7 @@ def _conditions(decision: PoolDecision) -> Table:
 
 
 def _places(decision: PoolDecision) -> Table:
-    table = Table.grid(padding=(0, 2, 0, 0))
+    table = named_rows(2)
     for one in decision.status.assignments:
         where = f"on {', '.join(one.nodes)}" if one.handover is None else f"wherever {one.handover.scheduler} admits it"
         table.add_row(f"replica {one.replica}", Text(where, style="dim"))
