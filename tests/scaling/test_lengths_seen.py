@@ -47,6 +47,26 @@ def test_samples_are_a_minute_apart_and_go_after_ten() -> None:
     assert all(later - earlier >= 60.0 for later, earlier in pairwise(times))
 
 
+def counted(ended: float, waiting: float = 0.0) -> PoolObservation:
+    """Long prompts with short answers end at this rate, of 16 requests/s that come."""
+    found = replace(look(6600.0, ended), output_tokens=56.0, waiting=waiting)
+    return replace(found, arrivals=80.0, arrival_seconds=5.0)
+
+
+def test_the_first_answers_to_end_are_no_sign_of_what_comes() -> None:
+    """A pool of long prompts and of long answers saw the former alone at first, and ordered 200 replicas for 40."""
+    assert lengths_after((), counted(ended=9.0), 30.0) == ()
+    assert live_workload(LONG_TAILED, counted(ended=9.0), None) is LONG_TAILED
+    known = lengths_after((), counted(ended=15.0), 80.0)
+    assert [6600.0] == [each.inputs for each in known]
+    assert len(lengths_after(known, counted(ended=9.0), 140.0)) == 2
+
+
+def test_those_that_end_tell_lengths_where_requests_wait() -> None:
+    """A saturated pool ends fewer than come for as long as it lasts, which wrong lengths may be the reason for."""
+    assert len(lengths_after((), counted(ended=9.0, waiting=5.0), 30.0)) == 1
+
+
 def test_looks_that_tell_nothing_are_not_remembered() -> None:
     known = minutes(1000)
     assert lengths_after(known, None, 100.0) == known

@@ -193,3 +193,38 @@ def test_what_is_no_trace_yet_is_told_with_what_makes_one(content: bytes, senten
     with pytest.raises(TraceError) as raised:
         read(content)
     assert sentence in str(raised.value)
+
+
+def log(times: list[float], head: str = "Timestamp,Request tokens,Response tokens") -> Trace:
+    """A row for each time, with as many prompt tokens as there are rows before it, and one."""
+    return read("\n".join([head, *(f"{each:g},{row},20" for row, each in enumerate(times, 1))]))
+
+
+def test_requests_of_a_log_in_whole_seconds_arrive_inside_them() -> None:
+    """BurstGPT cuts its times: all requests of a second at its begin are a burst that never was."""
+    whole = [second for second in range(7, 107) for _ in range(10)]
+    found, again = log(whole), log(whole)
+    parts = found.arrivals % 1.0
+    assert found.arrivals.tolist() == again.arrivals.tolist() == sorted(found.arrivals.tolist())
+    assert found.arrivals[0] == 0.0
+    assert all(abs(moment - (second - 7)) < 1.0 for moment, second in zip(found.arrivals.tolist(), whole, strict=True))
+    assert 0.45 < parts.mean() < 0.55
+    assert list(range(1, 1001)) == found.inputs.tolist()
+    assert ("times are whole seconds: the requests of each arrive at random moments inside it",) == found.told
+
+
+@pytest.mark.parametrize(
+    "times",
+    [[5] * 1000, [*range(59)] * 2, [*range(1000)], [*[second / 2 for second in range(200)] * 2]],
+    ids=["all at once", "too few to tell", "one a second", "half seconds"],
+)
+def test_times_that_may_be_meant_stay(times: list[float]) -> None:
+    found = log(times)
+    assert sorted(each - min(times) for each in times) == found.arrivals.tolist()
+    assert () == found.told
+
+
+def test_arrivals_that_somebody_wrote_stay_as_they_are() -> None:
+    """`arrival_s` is no log: batches on the second are meant."""
+    batches = [second for second in range(100) for _ in range(10)]
+    assert batches == log([*batches], "arrival_s,input_tokens,output_tokens").arrivals.tolist()

@@ -60,6 +60,8 @@ def live_workload(
     if observation is None or not has_enough_traffic(observation):
         return base
     lately = lately or lengths_after((), observation, 0.0)
+    if not lately:
+        return base
     found = _with_means(base, observation, lately)
     is_another_minute = len(lately) == 1 or lately[-1].at - lately[-2].at >= WINDOW_SECONDS
     return _with_longest(found, lately) if is_another_minute else found

@@ -18,7 +18,7 @@ import lzma
 import math
 import zlib
 from array import array
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -50,6 +50,7 @@ _OTHERS = (
     (b"\x28\xb5\x2f\xfd", "is compressed with zstd: unpack it with `zstd -dc FILE | weft simulate --trace - ...`"),
     (b"PK\x03\x04", "is a ZIP archive: unpack it with `unzip -p FILE | weft simulate --trace - ...`"),
 )
+_WHOLE_SECONDS = "times are whole seconds: the requests of each arrive at random moments inside it"
 _TAR = "\0"  # fills the header of each file in an archive
 
 
@@ -181,6 +182,8 @@ def _by_time(found: _Read, source: TraceSource) -> Trace:
     )
     if found.reordered or found.from_first:
         trace = trace.in_order(begin=found.from_first)
+    if found.from_first and trace.counts_whole_seconds:
+        trace = replace(trace.within_seconds(), told=(*trace.told, _WHOLE_SECONDS))
     if trace.seconds > LONGEST_SECONDS:
         raise TraceError(f" lasts {trace.seconds:.15g} s, which is more than a year")
     return trace

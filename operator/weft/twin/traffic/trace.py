@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 LONGEST_SECONDS = 366 * 86400.0  # longest trace: all the time until the last arrival is simulated
 MOST_REQUESTS = 50_000_000  # most requests of a synthetic or scaled trace, by the memory that they take
 MOST_TOKENS = 2**31 - 1  # most tokens of a prompt or of an answer
+COARSE_FROM_SECONDS = 60  # distinct times of a log from which on their being whole seconds is no chance
 JITTER_SECONDS = 5.0  # most by which a copy of a request comes earlier or later than the request itself
 
 
@@ -65,6 +66,18 @@ class Trace:
         order = np.argsort(self.arrivals, kind="stable")
         arrivals = self.arrivals[order]
         return self._rows(order, arrivals - arrivals[0] if begin else arrivals)
+
+    @property
+    def counts_whole_seconds(self) -> bool:
+        """Whether this is a log that tells whole seconds alone, with several requests in one of them and another."""
+        if np.any(self.arrivals % 1.0):
+            return False
+        return COARSE_FROM_SECONDS <= len(np.unique(self.arrivals)) < len(self)
+
+    def within_seconds(self, seed: int = 0) -> Trace:
+        """Let the requests of each whole second arrive at random inside it, in their order; the first one begins."""
+        moments = np.sort(self.arrivals + np.random.default_rng(seed).random(len(self)))
+        return replace(self, arrivals=moments - moments[0])
 
     def scaled(self, factor: float, seed: int = 0) -> Trace:
         """Multiply the number of requests by `factor`, with copies a few seconds apart or by leaving some out.
