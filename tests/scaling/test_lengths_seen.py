@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.scaling.cases import seen
+from weft.domain.pool_memory import LoadSample
 from weft.domain.workload import Workload
 from weft.perf.lengths import lengths
 from weft.scaling import lengths_after, live_workload
@@ -60,6 +61,18 @@ def test_the_first_answers_to_end_are_no_sign_of_what_comes() -> None:
     known = lengths_after((), counted(ended=15.0), 80.0)
     assert [6600.0] == [each.inputs for each in known]
     assert len(lengths_after(known, counted(ended=9.0), 140.0)) == 2
+
+
+def loads(begin: float, end: float) -> tuple[LoadSample, ...]:
+    """Requests inside, over the last minute."""
+    return LoadSample(20.0, 0.0, begin, 1), LoadSample(80.0, 0.0, end, 1)
+
+
+def test_those_that_end_tell_lengths_once_no_others_are_on_their_way() -> None:
+    """A front counts what engines refuse, too: a gap that lasts while nothing piles up is no sign of long answers."""
+    assert lengths_after((), counted(ended=9.0), 80.0, loads(100.0, 400.0)) == ()
+    assert lengths_after((), counted(ended=9.0), 50.0, loads(100.0, 100.0)[:1]) == ()
+    assert len(lengths_after((), counted(ended=9.0), 80.0, loads(100.0, 110.0))) == 1
 
 
 def test_those_that_end_tell_lengths_where_requests_wait() -> None:

@@ -6,11 +6,15 @@ import bz2
 import io
 import json
 import lzma
+from typing import TYPE_CHECKING
 
 import pytest
 
 from weft.twin.traffic.files import read_trace
 from weft.twin.traffic.trace import Trace, TraceError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 SECOND = 1_735_689_600  # since 1970
 UNITS = {"seconds": 1, "milliseconds": 10**3, "microseconds": 10**6, "nanoseconds": 10**9}
@@ -195,7 +199,7 @@ def test_what_is_no_trace_yet_is_told_with_what_makes_one(content: bytes, senten
     assert sentence in str(raised.value)
 
 
-def log(times: list[float], head: str = "Timestamp,Request tokens,Response tokens") -> Trace:
+def log(times: Sequence[float], head: str = "Timestamp,Request tokens,Response tokens") -> Trace:
     """A row for each time, with as many prompt tokens as there are rows before it, and one."""
     return read("\n".join([head, *(f"{each:g},{row},20" for row, each in enumerate(times, 1))]))
 
@@ -227,4 +231,4 @@ def test_times_that_may_be_meant_stay(times: list[float]) -> None:
 def test_arrivals_that_somebody_wrote_stay_as_they_are() -> None:
     """`arrival_s` is no log: batches on the second are meant."""
     batches = [second for second in range(100) for _ in range(10)]
-    assert batches == log([*batches], "arrival_s,input_tokens,output_tokens").arrivals.tolist()
+    assert batches == log(batches, "arrival_s,input_tokens,output_tokens").arrivals.tolist()

@@ -113,7 +113,7 @@ def _live(pool: PoolRecord, unit: Unit, snapshot: Snapshot) -> tuple[Workload | 
     if memory is not None and memory.declared == declared:
         in_force, lengths = memory.workload, memory.lengths
     seen = _traffic(unit, snapshot)
-    lengths = lengths_after(lengths, seen, snapshot.now)
+    lengths = lengths_after(lengths, seen, snapshot.now, memory.loads if memory is not None else ())
     return live_workload(declared, seen, in_force, lengths), lengths
 
 

@@ -17,17 +17,19 @@ from typing import TYPE_CHECKING
 
 from weft.domain.pool_memory import LengthSample
 from weft.domain.values.made_often import made_often
-from weft.scaling.looks import SURELY, surely_came
+from weft.scaling.looks import SURELY, is_whole_minute, surely_came
 from weft.scaling.reading import is_backlog, is_sane, what_is_missing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from weft.domain.pool_memory import LoadSample
     from weft.domain.snapshot import PoolObservation
     from weft.perf.lengths import Lengths
 
 ENOUGH_REQUESTS_PER_SECOND = 0.1
 ENOUGH_ENDED = 0.8  # of those that come: answers that end do not stand for all before
+LEAST_INSIDE = 0.5  # of the requests that came and did not end: more inside, and the others are on their way
 WINDOW_SECONDS = 60.0  # the shortest time that the means of one look cover
 MOST_SECONDS = 600.0  # how far back samples are kept
 ENOUGH_KNOWN = 0.05  # relative standard error that a mean may have
@@ -72,25 +74,31 @@ def has_enough_traffic(observation: PoolObservation) -> bool:
     return what_is_missing(observation) is None and rate is not None and rate >= ENOUGH_REQUESTS_PER_SECOND
 
 
-def only_short_ones_ended(seen: PoolObservation) -> bool:
+def only_short_ones_ended(seen: PoolObservation, loads: tuple[LoadSample, ...] = ()) -> bool:
     """Whether clearly fewer requests end than come though none waits, as while a pool's first answers are written.
 
     Lengths are counted when a request ends, and those with short answers end first: in a pool of long prompts with
-    short answers and short prompts with long ones, the first half a minute tells of long prompts alone.
+    short answers and short prompts with long ones, the first half a minute tells of long prompts alone. `loads` of the
+    last minute tell whether the others are inside: a front also counts what engines refuse, and that never ends there.
     """
     came, seconds, rate = seen.arrivals, seen.arrival_seconds, seen.requests_per_second
     if not (is_sane(came) and is_sane(seconds) and seconds > 0 and is_sane(rate)):
         return False
     waits = is_backlog(seen.waiting if is_sane(seen.waiting) else 0.0, seen.answered)
-    return not waits and rate < ENOUGH_ENDED * surely_came(came, seconds, SURELY)
+    lacking = surely_came(came, seconds, SURELY) - rate
+    if waits or lacking <= (1.0 - ENOUGH_ENDED) * (rate + lacking):
+        return False
+    elapsed = loads[-1].at - loads[0].at if loads else 0.0
+    more = loads[-1].outstanding - loads[0].outstanding if loads else 0.0
+    return not is_whole_minute(elapsed) or more >= LEAST_INSIDE * lacking * elapsed
 
 
 def lengths_after(
-    known: tuple[LengthSample, ...], seen: PoolObservation | None, now: float
+    known: tuple[LengthSample, ...], seen: PoolObservation | None, now: float, loads: tuple[LoadSample, ...] = ()
 ) -> tuple[LengthSample, ...]:
     """Samples of the last minutes with this look; the next drops it if less than a minute after the one before.
 
-    The first is one at which about as many requests end as come.
+    The first is one at which about as many requests end as come, or `loads` show no others inside.
     """
     if seen is None or not has_enough_traffic(seen):
         return known
@@ -101,7 +109,7 @@ def lengths_after(
     ]
     latest = LengthSample(now, requests, inputs, outputs, long_inputs, long_outputs, seen.rare_prompts)
     older = [each for each in known if now - MOST_SECONDS <= each.at < now]
-    if not older and only_short_ones_ended(seen):
+    if not older and only_short_ones_ended(seen, loads):
         return ()
     if len(older) > 1 and older[-1].at - older[-2].at < WINDOW_SECONDS:
         older.pop()
