@@ -11,6 +11,7 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Self
 
+from weft.domain.capacity import Capacity
 from weft.domain.scaling_spec import ScalingSpec
 from weft.domain.snapshot import PoolObservation
 from weft.domain.workload import Role
@@ -88,7 +89,7 @@ class Fluid:
             spec=self.spec,
             role=Role.Aggregated,
             current=self.held,
-            capacity=self.capacity,
+            capacity=Capacity(self.capacity),
             declared_rate=self.declared_rate,
             gpus=1,
             pods=1,

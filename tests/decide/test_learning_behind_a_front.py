@@ -15,13 +15,12 @@ from tests.decide.test_splits import half, over_rdma, split, split_world
 from tests.decide.world import WORKLOAD, external
 from weft.catalog import load
 from weft.decide.plans.facts import Facts, shape_request
-from weft.domain.scaling_spec import of_one
 from weft.domain.shape import Calibration
 from weft.domain.spec import RouterKind
 from weft.domain.workload import Role
 from weft.fabric import build_fabric
 from weft.perf import ASTRAY, at_engine
-from weft.shaping import capacity_of, gains_of
+from weft.shaping import capacity_of
 
 if TYPE_CHECKING:
     from weft.domain.snapshot import PoolObservation
@@ -133,5 +132,4 @@ def together(of: Serving) -> float:
     facts = Facts(build_fabric(of.world.nodes, (), load()), load())
     request = shape_request(pool.spec, facts, None, known.plan.engine)
     request = replace(request, calibration=known.calibration, managed=True)
-    alone = capacity_of(known.plan, request, load(), LONG)
-    return alone * of_one(gains_of(known.plan, alone, request, load(), LONG), REPLICAS)
+    return capacity_of(known.plan, request, load(), LONG).each(REPLICAS)

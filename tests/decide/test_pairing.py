@@ -14,6 +14,7 @@ from weft.decide.replicas.health import AssignedReplica
 from weft.decide.replicas.survivors import Survivors
 from weft.decide.rollouts.pairing import alone_in
 from weft.domain.calibration import CalibrationSubject
+from weft.domain.capacity import Capacity
 from weft.domain.cluster import PodIdentity, PodPhase, PodRecord
 from weft.domain.pool_memory import ScaleMemory
 from weft.domain.reasons import Explanation, Reason
@@ -34,12 +35,15 @@ def replica(uid: str, number: int, pair: str, *, ready: bool = True) -> Assigned
     return AssignedReplica(Assignment(number, pair, ("n",), 1, 0.0), (replace(pod, ready=ready),))
 
 
+ONE = Capacity(1.0)
+
+
 def turn(record: PoolRecord, desired: int, new: int, old: int) -> Turn:
     """Of a half whose new replicas have ids from 0 and whose earlier ones from 100."""
     uid, wanted = record.key.uid, plan()
     assert record.spec is not None
     subject, memory = CalibrationSubject.of(LLAMA, RELEASE, shape()), ScaleMemory(since=0.0)
-    planned = Planned(record, replace(record.spec, pair=NEW), wanted, NEW, 1.0, subject, StartUp(1, 1, 1))
+    planned = Planned(record, replace(record.spec, pair=NEW), wanted, NEW, ONE, ONE, None, subject, StartUp(1, 1, 1))
     there = [replica(uid, number, NEW) for number in range(new)] + [replica(uid, 100 + n, OLD) for n in range(old)]
     answer = ScaleAnswer(desired, desired, Explanation(Reason.Steady, "steady"), memory)
     return Turn(planned, Survivors(tuple(there)), answer, None, (), memory)

@@ -279,4 +279,4 @@ def test_traffic_that_no_shape_can_serve_does_not_stop_a_pool() -> None:
     live = replace(SPEC.workload, input_tokens=1e9, input_tokens_p95=1e9)
     planned = plan_pool(world.pools["chat"], facts, live)
     assert isinstance(planned, Planned)
-    assert planned.capacity == planned.plan.prediction.capacity > 0.0
+    assert planned.capacity.alone == planned.plan.prediction.capacity > 0.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from weft.domain.capacity import Capacity
 from weft.domain.scaling_spec import ScalingSpec
 from weft.domain.snapshot import PoolObservation
 from weft.domain.workload import Role
@@ -45,7 +46,7 @@ class Pool:
             self.spec,
             self.role,
             current=self.current,
-            capacity=self.capacity,
+            capacity=Capacity(self.capacity),
             declared_rate=self.declared_rate,
             gpus=self.gpus,
             pods=1,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.scaling.cases import Pool, seen
+from weft.domain.capacity import Capacity
 from weft.domain.reasons import Reason
 from weft.domain.workload import Role
 from weft.scaling import RatioGuard, scale_split
@@ -74,7 +75,7 @@ def test_the_half_that_costs_little_takes_little_of_the_risk() -> None:
 @pytest.mark.parametrize("capacity", [0.0, math.inf, math.nan])
 def test_while_costs_are_unknown_the_risk_is_halved(capacity: float) -> None:
     prefill, decode = (pool.request(None) for pool in pair(1, 9))
-    shared = sharing_risk(replace(prefill, capacity=capacity), decode)
+    shared = sharing_risk(replace(prefill, capacity=Capacity(capacity)), decode)
     assert [each.spec.risk for each in shared] == [0.5 * prefill.spec.risk] * 2
 
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.scaling.cases import Pool, seen
+from weft.domain.capacity import Capacity
 from weft.domain.workload import Role
 from weft.scaling import RatioGuard, ScaleAnswer, scale_pool, scale_split
+from weft.scaling.split import sharing_risk
 
 if TYPE_CHECKING:
-    from weft.domain.scaling_spec import Gains
+    from weft.domain.capacity import Gains
     from weft.domain.snapshot import PoolObservation
 
 GAINS = (1.0, 1.2, 1.5)
@@ -18,7 +22,7 @@ GAINS = (1.0, 1.2, 1.5)
 
 def step(pool: Pool, observation: PoolObservation | None, gains: Gains = GAINS) -> ScaleAnswer:
     pool.now += 10.0
-    return pool.accept(scale_pool(replace(pool.request(observation), gains=gains)))
+    return pool.accept(scale_pool(replace(pool.request(observation), capacity=Capacity(pool.capacity, gains))))
 
 
 def why(answer: ScaleAnswer) -> str:
@@ -67,6 +71,14 @@ def test_a_saturated_pool_that_does_as_it_should_keeps_what_it_gains() -> None:
 
 def test_each_half_of_a_split_has_company_of_its_own() -> None:
     prefill, decode = Pool(role=Role.Prefill, declared_rate=8.0), Pool(role=Role.Decode, declared_rate=8.0)
-    first = replace(prefill.request(None), gains=GAINS)
+    first = replace(prefill.request(None), capacity=Capacity(prefill.capacity, GAINS))
     counts = [each.desired for each in scale_split(first, decode.request(None), RatioGuard())]
     assert counts == [3, 5]
+
+
+def test_the_risk_of_a_half_is_by_what_its_replicas_need_in_company() -> None:
+    """A prefill request takes half as much of a GPU's time where each of three replicas carries 4 in place of 2."""
+    halves = [Pool(role=role, declared_rate=8.0).request(None) for role in (Role.Prefill, Role.Decode)]
+    risk = halves[0].spec.risk
+    together = replace(halves[0], capacity=Capacity(2.0, (1.0, 1.5, 2.0)))
+    assert [each.spec.risk for each in sharing_risk(together, halves[1])] == pytest.approx([risk / 3.0, risk / 1.5])

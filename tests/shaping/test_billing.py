@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.shaping.cases import CATALOG, GB200, H100, LLAMA_8B, LLAMA_70B, Wish
+from weft.domain.capacity import Capacity
 from weft.domain.scaling_spec import MOST_NODES, ScalingSpec
 from weft.domain.spec import ShapePins
 from weft.shaping.choice import answer
@@ -66,7 +67,7 @@ BOUNDS = st.builds(
 def test_what_runs_is_within_the_bounds_and_enough_unless_they_bind(
     spec: ScalingSpec, rate: float, capacity: float, gpus: int, pods: int
 ) -> None:
-    allowed, runs = spec.affordable(gpus, pods), spec.running(rate, capacity, gpus, pods)
+    allowed, runs = spec.affordable(gpus, pods), spec.running(rate, Capacity(capacity), gpus, pods)
     assert 1 <= runs <= max(1, allowed)
     assert runs >= min(spec.min_replicas, allowed)
     if capacity > 0 and runs < allowed:

@@ -27,7 +27,7 @@ def capacities(wish: Wish, times: list[float]) -> list[float]:
     """Of the chosen shape, with prompts so many times as long as declared."""
     request = wish.request()
     plan = choose(request, CATALOG)
-    return [capacity_of(plan, request, CATALOG, longer(request.workload, each)) for each in times]
+    return [capacity_of(plan, request, CATALOG, longer(request.workload, each)).alone for each in times]
 
 
 def longer(workload: Workload, times: float) -> Workload:
@@ -53,7 +53,7 @@ def test_a_few_long_prompts_leave_no_replica_idle(percentile: int) -> None:
     for step in range(40):
         live = longer(request.workload, 1.1**step)
         live = replace(live, input_tokens_p95=3.5 * live.input_tokens)
-        capacity = capacity_of(plan, request, CATALOG, live)
+        capacity = capacity_of(plan, request, CATALOG, live).alone
         enough = capacity >= 0.499 * plan.prediction.capacity
         assert enough or busy(plan, request, live, capacity) > 0.28
 
@@ -75,7 +75,7 @@ def test_what_more_replicas_help_is_bought() -> None:
     live = longer(request.workload, 1.5)
     strict = choose(replace(request, workload=live, spec=replace(request.spec, workload=live)), CATALOG)
     assert strict.shape == plan.shape
-    assert capacity_of(plan, request, CATALOG, live) == pytest.approx(strict.prediction.capacity)
+    assert capacity_of(plan, request, CATALOG, live).alone == pytest.approx(strict.prediction.capacity)
 
 
 def test_prompts_a_little_beyond_a_close_target_double_the_replicas_at_most() -> None:

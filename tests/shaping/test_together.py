@@ -10,19 +10,19 @@ import pytest
 
 from tests.shaping.cases import CATALOG, Wish
 from weft.domain.calibration import Calibrated, CalibrationSubject
-from weft.domain.scaling_spec import ScalingSpec, of_one
+from weft.domain.scaling_spec import ScalingSpec
 from weft.domain.shape import Calibration
 from weft.domain.spec import EngineSpec, ShapePins
 from weft.domain.workload import Role, Slo
 from weft.perf import ASTRAY
 from weft.perf.service import service
-from weft.shaping import choose, gains_of
+from weft.shaping import choose, planned_capacity
 from weft.shaping.choice import answer
 from weft.shaping.running import modelled
 from weft.shaping.together import ASSESSED
 
 if TYPE_CHECKING:
-    from weft.domain.scaling_spec import Gains
+    from weft.domain.capacity import Capacity
     from weft.shaping import ShapeRequest
 
 TARGET = 2.0
@@ -30,16 +30,14 @@ OVER_RDMA = EngineSpec(resources=(("rdma/ib", "1"),))
 WISH = Wish(slo=Slo(ttft=((95, TARGET),), tpot=((95, 0.04),)), role=Role.Prefill, input_tokens=3000.0, engine=OVER_RDMA)
 
 
-def asked(request: ShapeRequest) -> tuple[float, Gains]:
-    """The capacity of one alone, and the gains over it behind a router of Weft's choice."""
+def asked(request: ShapeRequest) -> Capacity:
+    """What replicas serve behind a router of Weft's choice."""
     request = replace(request, managed=True)
-    plan = choose(request, CATALOG)
-    capacity = plan.prediction.capacity
-    return capacity, gains_of(plan, capacity, request, CATALOG, request.workload)
+    return planned_capacity(choose(request, CATALOG), request, CATALOG)
 
 
 def test_each_carries_more_the_more_of_them_there_are() -> None:
-    _, found = asked(WISH.request())
+    found = asked(WISH.request()).gains
     assert len(found) == ASSESSED[-1]
     assert found[0] == 1.0
     assert found[1] > 1.05
@@ -50,12 +48,11 @@ def test_each_carries_more_the_more_of_them_there_are() -> None:
 def test_what_they_gain_is_within_the_target_with_a_quarter_gone_astray() -> None:
     request = WISH.request()
     plan = choose(request, CATALOG)
-    capacity, found = asked(request)
+    found = asked(request)
     server = service(modelled(request, plan.shape, CATALOG), request.workload, Role.Prefill)
     doubt = plan.prediction.ttft_doubt
     for replicas in ASSESSED:
-        gain = of_one(found, replicas)
-        point = replace(server, in_one_queue=replicas, astray=ASTRAY).at_rate(gain * capacity)
+        point = replace(server, in_one_queue=replicas, astray=ASTRAY).at_rate(found.each(replicas))
         assert point is not None
         assert point.ttft.at(95) * doubt <= TARGET * 1.005
 
@@ -63,7 +60,7 @@ def test_what_they_gain_is_within_the_target_with_a_quarter_gone_astray() -> Non
 def test_only_a_router_of_wefts_choice_is_known_to_go_by_load() -> None:
     request = WISH.request()
     plan = choose(request, CATALOG)
-    assert gains_of(plan, plan.prediction.capacity, request, CATALOG, request.workload) == ()
+    assert planned_capacity(plan, request, CATALOG).gains == ()
 
 
 def test_fewer_replicas_are_paid_for() -> None:
@@ -74,8 +71,8 @@ def test_fewer_replicas_are_paid_for() -> None:
 
 
 def test_a_link_that_all_wait_for_is_no_wider_for_a_shared_queue() -> None:
-    _, over_rdma = asked(WISH.request())
-    _, over_tcp = asked(replace(WISH, engine=EngineSpec()).request())
+    over_rdma = asked(WISH.request()).gains
+    over_tcp = asked(replace(WISH, engine=EngineSpec()).request()).gains
     assert over_rdma[-1] > 1.1
     assert over_tcp == () or over_tcp[-1] < 1.01
 
@@ -89,8 +86,21 @@ def test_a_short_tail_counts_once() -> None:
     for tail in (0.8, 1.0):
         known = Calibrated(subject, Calibration(points=100, prompt_points=100, ttft_tail=tail), 0.0)
         seen = replace(request, calibration=(known,), engine=plan.engine)
-        capacity = choose(seen, CATALOG).prediction.capacity
-        found = gains_of(plan, capacity, seen, CATALOG, seen.workload)
-        tails[tail] = capacity, found[-1] * capacity
+        found = planned_capacity(choose(seen, CATALOG), seen, CATALOG)
+        tails[tail] = found.alone, found.each(8)
     assert tails[0.8][0] > tails[1.0][0]
     assert tails[0.8][1] == pytest.approx(max(tails[1.0][1], tails[0.8][0]), rel=0.01)
+
+
+def test_latencies_are_those_of_the_queue_that_the_replicas_share() -> None:
+    """Each of those that run gets more than one alone would have in time, and has it in time."""
+    request = replace(WISH, rate=40.0, scaling=ScalingSpec(max_replicas=100)).request()
+    request = replace(request, managed=True)
+    found = answer(request, CATALOG)
+    rate, prediction = 40.0 / found.scored.replicas, found.plan.prediction
+    assert rate > prediction.capacity
+    server = service(modelled(request, found.plan.shape, CATALOG), request.workload, Role.Prefill)
+    point = replace(server, in_one_queue=found.scored.replicas, astray=ASTRAY).at_rate(rate)
+    assert point is not None
+    assert prediction.ttft.p95 == pytest.approx(point.ttft.at(95))
+    assert prediction.ttft.p95 * prediction.ttft_doubt <= TARGET

@@ -11,6 +11,7 @@ import pytest
 
 from tests.twin.simulated import INPUT, OUTPUT, Written, chat, duo, setting, trace
 from weft.domain.reasons import Reason
+from weft.domain.workload import Role
 from weft.twin.cluster.start_up import Fault, FaultKind, StartPhases
 from weft.twin.engine.steps import StepTable
 from weft.twin.serving.front import FrontOptions
@@ -155,10 +156,24 @@ def test_a_policy_sees_its_pools_and_gets_its_counts() -> None:
     (view,) = written.seen[6][1]
     assert (view.name, view.count, view.ready, view.least, view.most, view.gpus) == ("chat", 3, 2, 2, 3, 1)
     assert view.starting == 1
-    assert view.capacity > 0
+    assert view.capacity.of(2) > 0
     assert view.observation is not None
     assert [now for now, _ in written.seen[:3]] == [0.0, 30.0, 60.0]
     assert Reason.ScaleUp not in reasons(outcome)
+
+
+@pytest.mark.parametrize(("image", "shares"), [(None, True), ("example.org/router:1", False)])
+def test_a_policy_is_told_what_prefill_replicas_serve_together(image: str | None, shares: bool) -> None:  # noqa: FBT001
+    """Behind a router of Weft's choice each serves more than alone (ADR 0113), whoever counts them."""
+    asked = duo(trace((30.0, 1.0)), start_up=EVEN)
+    spec = asked.splits[0].spec
+    assert spec is not None
+    behind = replace(asked.splits[0], spec=replace(spec, router=replace(spec.router, image=image)))
+    written = Written((0.0, 1))
+    simulate(replace(asked, splits=(behind,)), written)
+    seen = {view.role: view.capacity for view in written.seen[0][1]}
+    assert (seen[Role.Prefill].each(4) > 1.05 * seen[Role.Prefill].alone) is shares
+    assert seen[Role.Decode].each(4) == seen[Role.Decode].alone > 0.0
 
 
 def test_both_halves_of_a_split_serve_and_are_counted_apart() -> None:

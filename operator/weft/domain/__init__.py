@@ -12,7 +12,7 @@ The cluster. `cluster`: nodes and pods. `fabric`: what is free on them. `room`: 
 What users ask for. `spec`: all of it. `workload`: traffic, and its SLO. `scaling_spec`: who owns the count, and within
     which bounds. `rollout_limits`: in whole replicas. `relaxations`: of security.
 One replica. `model`: its architecture. `hardware`: its accelerators. `shape`: how it is built. `calibration`: how far
-    it is from its prediction. `transport`: how KV reaches it.
+    it is from its prediction. `capacity`: what it serves, alone and beside others. `transport`: how KV reaches it.
 Words. `reasons`: why. `errors`: what to do about it. `labels`: our names in the cluster.
 
 Two packages know nothing of all this, but for how errors are told: `texts`: numbers, times and tables as they are

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from weft.domain.values.made_often import made_often
+
+if TYPE_CHECKING:
+    from weft.domain.capacity import Capacity
 
 
 class ScalingMode(StrEnum):
@@ -18,28 +21,6 @@ class ScalingMode(StrEnum):
 
 # A status must stay far below the 1.5 MiB that etcd takes of an object.
 MOST_REPLICAS, MOST_NODES = 1_000, 2_000
-_MOST_NEEDED = 1_000_000  # any larger need is a broken metric; bounds cut it further
-
-
-# How much more one of so many replicas carries behind a front that goes by load than alone: of one, of two, ...; none
-# is below the one before, and more replicas than there are entries carry as the last. Empty: no more than alone.
-Gains = tuple[float, ...]
-
-
-def carrying(requests_per_second: float, capacity: float, gains: Gains = ()) -> int:
-    """The fewest replicas that serve a rate, at least 1; `capacity` is of one replica, above 0, both in requests/s."""
-    exact = requests_per_second / capacity
-    for replicas, gain in enumerate(gains, 1):
-        if exact <= replicas * gain + 1e-9:
-            return replicas
-    if gains:
-        exact /= gains[-1]
-    return max(1, min(_MOST_NEEDED, math.ceil(exact - 1e-9))) if math.isfinite(exact) else _MOST_NEEDED
-
-
-def of_one(gains: Gains, replicas: int) -> float:
-    """How much more one of so many replicas carries than alone."""
-    return gains[min(replicas, len(gains)) - 1] if gains and replicas > 0 else 1.0
 
 
 @made_often
@@ -66,18 +47,18 @@ class ScalingSpec:
         budget = MOST_REPLICAS if self.max_gpus is None else self.max_gpus // max(1, gpus)
         return min(self.max_replicas, budget, MOST_REPLICAS, MOST_NODES // max(1, pods))
 
-    def needed(self, requests_per_second: float, capacity: float, gains: Gains = ()) -> int:
-        """Replicas for a rate: ceil(rate x (1 + headroom) / capacity of one, which is above 0), at least 1."""
-        return carrying(self.with_headroom(requests_per_second), capacity, gains)
+    def needed(self, requests_per_second: float, capacity: Capacity) -> int:
+        """Replicas that serve rate x (1 + headroom), at least 1; the capacity is above 0."""
+        return capacity.needed(self.with_headroom(requests_per_second))
 
     def with_headroom(self, requests_per_second: float) -> float:
         """A rate with the user's headroom added."""
         return requests_per_second * (1.0 + max(0.0, self.headroom))
 
-    def running(self, requests_per_second: float, capacity: float, gpus: int, pods: int, gains: Gains = ()) -> int:
+    def running(self, requests_per_second: float, capacity: Capacity, gpus: int, pods: int) -> int:
         """Replicas that run at a rate: those needed, within the bounds, and at least one.
 
         This is what is paid for, and so what shapes and forms are compared by.
         """
-        wanted = max(self.min_replicas, self.needed(requests_per_second, capacity, gains) if capacity > 0 else 1)
+        wanted = max(self.min_replicas, self.needed(requests_per_second, capacity) if capacity.alone > 0 else 1)
         return max(1, min(wanted, self.affordable(gpus, pods)))

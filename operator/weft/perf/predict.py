@@ -117,9 +117,7 @@ class _Solved:
 @functools.lru_cache(maxsize=64)  # `worthwhile` may ask for what was assessed right before
 def _solved(replica: ReplicaModel, question: Question) -> _Solved:
     server = service(replica, question.workload, question.role)
-    if question.in_one_queue > 1:
-        server = replace(server, in_one_queue=question.in_one_queue, astray=ASTRAY)
-    trial = _Trial(server, question)
+    trial = _Trial(_before(server, question.in_one_queue), question)
     idle = trial.at(trial.idle)
     if trial.serves.seats == 0:
         return _Solved(trial, Assessment(_prediction(trial, idle, 0.0, Limit.KVMemory)), idle)
@@ -131,6 +129,11 @@ def _solved(replica: ReplicaModel, question: Question) -> _Solved:
     if question.error_bar.guessed:
         point = _at_least_half_as_likely(trial, point)
     return _Solved(trial, Assessment(_prediction(trial, point, point.rate, limit)), point)
+
+
+def _before(server: Service, in_one_queue: int) -> Service:
+    """One of so many replicas before which a front goes by load."""
+    return replace(server, in_one_queue=in_one_queue, astray=ASTRAY) if in_one_queue > 1 else server
 
 
 def _at_least_half_as_likely(trial: _Trial, doubted: Point) -> Point:
@@ -189,9 +192,14 @@ def _least_that_helps(solved: _Solved, least: float, busy: float) -> float:
 
 
 @functools.lru_cache(maxsize=4096)
-def at_rate(replica: ReplicaModel, workload: Workload, role: Role) -> tuple[Percentiles, Percentiles] | None:
-    """TTFT and TPOT of one replica at the workload's rate; None if it cannot keep up with that."""
-    found = service(replica, workload, role).at_rate(workload.requests_per_second)
+def at_rate(
+    replica: ReplicaModel, workload: Workload, role: Role, in_one_queue: int = 1
+) -> tuple[Percentiles, Percentiles] | None:
+    """TTFT and TPOT of one replica at the workload's rate; None if it cannot keep up with that.
+
+    `in_one_queue` as in `Question`.
+    """
+    found = _before(service(replica, workload, role), in_one_queue).at_rate(workload.requests_per_second)
     return None if found is None else (_percentiles(found.ttft), _percentiles(found.tpot))
 
 

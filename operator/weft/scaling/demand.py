@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from weft.domain.scaling_spec import carrying, of_one
+from weft.domain.capacity import Capacity
 from weft.domain.texts.figures import digits, request_rate, seconds
 from weft.domain.values.changed import changed
 from weft.domain.values.made_often import made_often
@@ -26,7 +26,7 @@ from weft.scaling.underperforming.slowness import without_outliers
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from weft.domain.scaling_spec import Gains, ScalingSpec
+    from weft.domain.scaling_spec import ScalingSpec
     from weft.scaling.forecasting.forecast import Forecast
     from weft.scaling.forecasting.risk import Margin
     from weft.scaling.reading import LoadReading
@@ -123,8 +123,8 @@ def want(sight: Sight) -> Want:
 def want_for(sight: Sight, wished: Demand) -> Want:
     """Replicas of this pool for a demand; its own backlog keeps it from shrinking."""
     request, reading = sight.request, sight.reading
-    capacity, gains = _true_capacity(sight)
-    if sight.blind or capacity <= 0:
+    capacity = _true_capacity(sight)
+    if sight.blind or capacity.alone <= 0:
         return Want(None, may_shrink=False, basis="the capacity of one replica is unknown")
     worked_off = wished.persisting + wished.backlog
     lately = wished.lately
@@ -133,17 +133,17 @@ def want_for(sight: Sight, wished: Demand) -> Want:
     now, again = max(request.spec.with_headroom(wished.persisting), lately, worked_off), wished.again
     rate = max(now, wished.foreseen)
     likely = max(with_chance(now), again) if again else with_chance(rate)  # a cycle's margin covers chance already
-    needed, kept = carrying(rate, capacity, gains), carrying(likely, capacity, gains)
+    needed, kept = capacity.needed(rate), capacity.needed(likely)
     if sight.backlogged or not sight.tells_everything or request.network_bound:  # those that wait for KV count, too
         needed, kept = max(needed, request.current), max(kept, request.current)
-    serving = max(needed, carrying(max(wished.offered, again), capacity, gains))
+    serving = max(needed, capacity.needed(max(wished.offered, again)))
 
     def basis() -> str:
         told = sight.problem
         if reading is not None:
             told = f"{digits(reading.rate)} answered, {digits(reading.waiting)} waiting{_to_work_off(wished)}"
         said = f"{request_rate(wished.offered)} offered ({told}){_persisting(wished)}{_spare(request.spec)}"
-        return f"{said}{_foreseen(wished, now)}; {_serves(capacity, gains, needed)}"
+        return f"{said}{_foreseen(wished, now)}; {_serves(capacity, needed)}"
 
     may_shrink = reading is not None and reading.whole
     return Want(needed, may_shrink, basis, kept=kept, serving=serving, rises=wished.rises)
@@ -196,11 +196,11 @@ def _beyond(likely: float, foreseen: float) -> float:
 
 def declared_want(request: ScaleRequest) -> Want:
     """Replicas for the rate that the user expects, before anything was measured."""
-    if request.capacity <= 0:
+    if request.capacity.alone <= 0:
         return Want(request.spec.min_replicas, may_shrink=False, basis="the capacity of one replica is unknown")
-    needed = request.spec.needed(request.declared_rate, request.capacity, request.gains)
+    needed = request.spec.needed(request.declared_rate, request.capacity)
     said = f"{request_rate(request.declared_rate)} declared{_spare(request.spec)}"
-    return Want(needed, may_shrink=False, basis=f"{said}, {_serves(request.capacity, request.gains, needed)}")
+    return Want(needed, may_shrink=False, basis=f"{said}, {_serves(request.capacity, needed)}")
 
 
 def held_want(sight: Sight, problem: str) -> Want:
@@ -212,11 +212,11 @@ def held_want(sight: Sight, problem: str) -> Want:
     return Want(None, may_shrink=False, basis=problem, declared=needed)
 
 
-def _serves(capacity: float, gains: Gains, replicas: int) -> str:
+def _serves(capacity: Capacity, replicas: int) -> str:
     """What one replica serves, and each of so many that share a queue."""
-    gain = of_one(gains, replicas)
-    together = f", each of {replicas} behind their router {digits(capacity * gain)}" if gain > 1.0 else ""
-    return f"one replica serves {request_rate(capacity)}{together}"
+    each = digits(capacity.each(replicas))
+    together = f", each of {replicas} behind their router {each}" if capacity.gain(replicas) > 1.0 else ""
+    return f"one replica serves {request_rate(capacity.alone)}{together}"
 
 
 def demand(sight: Sight) -> Demand:
@@ -265,8 +265,8 @@ def _surprising(sight: Sight, reading: LoadReading) -> float:
     return counted_rate(reading, NEARLY_ALL)
 
 
-def _true_capacity(sight: Sight) -> tuple[float, Gains]:
-    """Capacity of one replica, and gains: as predicted, or less if unchanged replicas, saturated for a minute, do less.
+def _true_capacity(sight: Sight) -> Capacity:
+    """What replicas serve: as predicted, or less if unchanged replicas, saturated for a minute, do less.
 
     The prediction is calibrated already (`scaling/calibrating`), slowly and from quiet pools alone: a backlog stops
     all learning. What is left to correct here is what calibration cannot see, and at once: a pool that is worse than
@@ -275,7 +275,7 @@ def _true_capacity(sight: Sight) -> tuple[float, Gains]:
     While a backlog shrinks, some replicas may have an empty queue, so the answered rate does not measure capacity.
     """
     request, reading = sight.request, sight.reading
-    predicted = request.capacity if math.isfinite(request.capacity) else 0.0
+    predicted = request.capacity if math.isfinite(request.capacity.alone) else Capacity(0.0)
     loads = sight.memory.loads
     saturated = (
         sight.same_replicas
@@ -285,13 +285,11 @@ def _true_capacity(sight: Sight) -> tuple[float, Gains]:
         and loads[-1].waiting >= loads[0].waiting
     )
     if reading is None or not saturated:
-        return predicted, request.gains
+        return predicted
     measured = _rate_of_one(sight, reading)
-    if predicted <= 0.0:
-        return measured, ()
-    if measured >= predicted * of_one(request.gains, reading.answered):
-        return predicted, request.gains
-    return max(measured, predicted * LEAST_TRUE_CAPACITY), ()
+    if predicted.alone > 0.0 and measured >= predicted.each(reading.answered):
+        return predicted
+    return Capacity(max(measured, predicted.alone * LEAST_TRUE_CAPACITY))
 
 
 def _rate_of_one(sight: Sight, reading: LoadReading) -> float:

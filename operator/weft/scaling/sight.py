@@ -33,9 +33,10 @@ from weft.scaling.reading import LoadReading, counted_at_front, front_tells, is_
 from weft.scaling.staying import COUNTED_AGO_SECONDS, lasting, stay_seconds
 
 if TYPE_CHECKING:
+    from weft.domain.capacity import Capacity
     from weft.domain.forecast import KeptForecast, Past
     from weft.domain.reasons import Explanation
-    from weft.domain.scaling_spec import Gains, ScalingSpec
+    from weft.domain.scaling_spec import ScalingSpec
     from weft.domain.snapshot import PoolObservation
     from weft.domain.start_up import MeasuredStart, StartUp
     from weft.domain.workload import Role
@@ -57,19 +58,18 @@ class Ceiling:
 class ScaleRequest:
     """Input to the decision on one pool's replica count.
 
-    `current` is the desired count so far, 0 before the first decision; `capacity` is requests per second that one
-    replica serves at the SLO under the workload in force, and `declared_capacity` with lengths as the user expects them
+    `current` is the desired count so far, 0 before the first decision; `capacity` is what replicas serve at the SLO
+    under the workload in force, and `declared_capacity` what one alone does with lengths as the user expects them
     (0: unknown); `declared_rate` is the rate that the user expects; `gpus` and `pods` are of one replica; `previous` is
     the persisted explanation, `kept` the persisted forecast, for when there is no memory, and `past` what is known of
     the time before; `ceiling` is set by budgets that pools share; `start_up` is what a start should take.
-    `gains` are of replicas that share a queue (`carrying`).
     `network_bound` says that requests of its split wait for KV transfers: such waiting is no reason for more GPUs.
     """
 
     spec: ScalingSpec
     role: Role
     current: int
-    capacity: float
+    capacity: Capacity
     declared_rate: float
     gpus: int
     pods: int
@@ -83,14 +83,14 @@ class ScaleRequest:
     past: Past | None = None
     start_up: StartUp | None = None
     network_bound: bool = False
-    gains: Gains = ()
 
     @property
     def work(self) -> float:
         """Work of a request of present lengths, in multiples of one of the declared lengths; 1 if unknown."""
-        if not (math.isfinite(self.declared_capacity) and math.isfinite(self.capacity)):
+        declared, alone = self.declared_capacity, self.capacity.alone
+        if not (math.isfinite(declared) and math.isfinite(alone)):
             return 1.0
-        return self.declared_capacity / self.capacity if min(self.declared_capacity, self.capacity) > 0 else 1.0
+        return declared / alone if min(declared, alone) > 0 else 1.0
 
 
 @made_often

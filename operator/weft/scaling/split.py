@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -39,15 +38,24 @@ def sharing_risk(prefill: ScaleRequest, decode: ScaleRequest) -> tuple[ScaleRequ
     """Both halves, with the user's risk divided in proportion to the GPUs that a request needs in each.
 
     A request waits if either half falls short, so risks add up, while a margin costs GPUs of its own half only. Where
-    margins grow alike with less risk, these shares cost least. Half each while costs are unknown.
+    margins grow alike with less risk, these shares cost least. Half each while costs are unknown. What a request needs
+    is of as many replicas as the declared rate takes: the shares must not change with every count.
     """
-    costs = [each.gpus / each.capacity if 0.0 < each.capacity < math.inf else 0.0 for each in (prefill, decode)]
+    costs = [_gpu_seconds(each) for each in (prefill, decode)]
     shares = [cost / sum(costs) for cost in costs] if min(costs) > 0.0 else [0.5, 0.5]
     first, second = (
         changed(each, spec=changed(each.spec, risk=each.spec.risk * share))
         for each, share in zip((prefill, decode), shares, strict=True)
     )
     return first, second
+
+
+def _gpu_seconds(request: ScaleRequest) -> float:
+    """GPU-seconds of a half for one request; 0 where that is unknown."""
+    capacity = request.capacity
+    if not capacity.is_known:
+        return 0.0
+    return request.gpus / capacity.each(request.spec.needed(request.declared_rate, capacity))
 
 
 def _outside(answer: ScaleAnswer, guard: RatioGuard) -> ScaleAnswer:

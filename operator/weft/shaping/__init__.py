@@ -9,7 +9,7 @@ What is impossible. `checks`: of a shape, in order. `memory`, `balancing`, `halv
     subject each. `refusals`: what is told where none is possible. `lengths`: declared ones that no shape could serve.
 """
 
-from weft.shaping.choice import capacity_of, choose, gains_of, outline, what_matters, wish_of
+from weft.shaping.choice import capacity_of, choose, outline, planned_capacity, what_matters, wish_of
 from weft.shaping.host_kv import refuse_a_host_cache_of_no_prompt
 from weft.shaping.lengths import refuse_lengths
 from weft.shaping.models import resolve_architecture
@@ -27,8 +27,8 @@ __all__ = [
     "capacity_of",
     "choose",
     "choose_pair",
-    "gains_of",
     "outline",
+    "planned_capacity",
     "refuse_a_host_cache_of_no_prompt",
     "refuse_drafting_without_heads",
     "refuse_lengths",

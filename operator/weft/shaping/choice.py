@@ -44,15 +44,15 @@ from weft.shaping.ranking import (
 )
 from weft.shaping.refusals import nothing_possible
 from weft.shaping.running import case_of
-from weft.shaping.together import gains
+from weft.shaping.together import together
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from weft.catalog import Catalog
+    from weft.domain.capacity import Capacity
     from weft.domain.hardware import Accelerator
     from weft.domain.reasons import Explanation
-    from weft.domain.scaling_spec import Gains
     from weft.domain.shape import Shape
     from weft.domain.spec import PoolSpec
     from weft.domain.workload import Workload
@@ -155,8 +155,8 @@ def possible_cases(request: ShapeRequest, catalog: Catalog) -> tuple[ShapeCase, 
     return tuple(_sorted_out(request, catalog)[0])
 
 
-def capacity_of(plan: Plan, request: ShapeRequest, catalog: Catalog, live: Workload) -> float:
-    """Requests a second that one replica of a plan serves of live traffic, or 0 if it has no room for any.
+def capacity_of(plan: Plan, request: ShapeRequest, catalog: Catalog, live: Workload) -> Capacity:
+    """The capacity of replicas of a plan for live traffic; 0 if there is no room for any.
 
     Pools whose requests are equal after `what_matters` share the answer. Raises `Blocked` if no supply has its devices.
     """
@@ -164,22 +164,19 @@ def capacity_of(plan: Plan, request: ShapeRequest, catalog: Catalog, live: Workl
 
 
 @functools.lru_cache(maxsize=REMEMBERED)
-def _capacity_of(shape: Shape, planned: float, request: ShapeRequest, catalog: Catalog, live: Workload) -> float:
+def _capacity_of(shape: Shape, planned: float, request: ShapeRequest, catalog: Catalog, live: Workload) -> Capacity:
     case = case_of(changed(request, workload=live), shape, catalog)
-    return capacity_worth(case, request.workload, planned)
+    return together(case, capacity_worth(case, request.workload, planned))
 
 
-def gains_of(plan: Plan, capacity: float, request: ShapeRequest, catalog: Catalog, live: Workload) -> Gains:
-    """The gains of replicas of a plan over `capacity`, of one alone under live traffic; empty if they share no queue.
-
-    Raises `Blocked` if no supply has its devices.
-    """
-    return _gains_of(plan.shape, capacity, request, catalog, live)
+def planned_capacity(plan: Plan, request: ShapeRequest, catalog: Catalog) -> Capacity:
+    """The capacity of replicas of a plan for the traffic that was planned for; raises as `capacity_of` does."""
+    return _planned_capacity(plan.shape, plan.prediction.capacity, request, catalog)
 
 
 @functools.lru_cache(maxsize=REMEMBERED)
-def _gains_of(shape: Shape, capacity: float, request: ShapeRequest, catalog: Catalog, live: Workload) -> Gains:
-    return gains(case_of(changed(request, workload=live), shape, catalog), capacity)
+def _planned_capacity(shape: Shape, planned: float, request: ShapeRequest, catalog: Catalog) -> Capacity:
+    return together(case_of(request, shape, catalog), planned)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,14 +10,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from weft.domain.reasons import Explanation, Reason
-from weft.domain.scaling_spec import of_one
 from weft.domain.shape import Percentiles
 from weft.domain.texts.figures import digits, request_rate
 from weft.domain.workload import Slo
 from weft.perf import Question, assess, at_rate, half_as_likely, worthwhile
-from weft.shaping.together import gains
+from weft.shaping.together import together
 
 if TYPE_CHECKING:
+    from weft.domain.capacity import Capacity
     from weft.domain.shape import Prediction, Shape
     from weft.domain.workload import Workload
     from weft.perf import Assessment
@@ -38,15 +38,14 @@ _NO_TOKENS = Percentiles(0.0, 0.0, 0.0, 0.0, 0.0)
 class Scored:
     """A shape with its assessment, the replicas that run for the demanded rate, and the fraction of it served.
 
-    `served` is the fraction of the rate that the largest allowed number of replicas serves, at most 1; `gain` is how
-    much more each of the replicas that run carries than one alone.
+    `served` is the fraction of the rate that the largest allowed number of replicas serves, at most 1.
     """
 
     case: ShapeCase
     assessment: Assessment
+    capacity: Capacity
     replicas: int
     served: float
-    gain: float
 
     @property
     def shape(self) -> Shape:
@@ -102,7 +101,8 @@ def score(case: ShapeCase) -> Scored:
     """Evaluate one shape under the request's workload and SLO."""
     request = case.request
     assessment = assess(case.replica, Question(request.workload, _counted(request), request.spec.role, case.error_bar))
-    return Scored(case, assessment, *_replicas_for(case, assessment.prediction.capacity))
+    capacity = together(case, assessment.prediction.capacity)
+    return Scored(case, assessment, capacity, *_replicas_for(request, case.option.shape, capacity))
 
 
 def _counted(request: ShapeRequest) -> Slo:
@@ -117,11 +117,13 @@ def expected(scored: Scored) -> Prediction:
     That rate is at most the capacity: demand beyond it waits outside. TPOT is 0 for answers of one
     token, as in a prefill replica.
     """
-    prediction, request = scored.assessment.prediction, scored.case.request
-    rate = min(prediction.capacity, request.workload.requests_per_second / scored.replicas)
+    prediction, request, replicas = scored.assessment.prediction, scored.case.request, scored.replicas
+    rate = min(scored.capacity.each(replicas), request.workload.requests_per_second / replicas)
     found = None
     if rate > 0.0:
-        found = at_rate(scored.case.replica, replace(request.workload, requests_per_second=rate), request.spec.role)
+        asked = replace(request.workload, requests_per_second=rate)
+        in_one_queue = replicas if scored.capacity.gain(replicas) > 1.0 else 1
+        found = at_rate(scored.case.replica, asked, request.spec.role, in_one_queue)
     error_bar = scored.case.error_bar
     prediction = replace(prediction, ttft_doubt=error_bar.ttft, tpot_doubt=error_bar.tpot)
     if found is not None:
@@ -164,15 +166,12 @@ def capacity_worth(case: ShapeCase, declared: Workload, planned: float) -> float
     return max(found, min(enough, worthwhile(case.replica, asked, HELPS, BUSY)))
 
 
-def _replicas_for(case: ShapeCase, capacity: float) -> tuple[int, float, float]:
-    """Replicas that run for the demanded rate, the fraction of it that the allowed number serves, and their gain."""
-    rate, scaling, shape = case.request.workload.requests_per_second, case.request.spec.scaling, case.option.shape
-    allowed = scaling.affordable(shape.gpus, shape.pods)
-    more = gains(case, capacity)
-    most = allowed * of_one(more, allowed) * capacity
-    served = min(1.0, most / rate) if rate > 0 else float(allowed > 0 and capacity > 0)
-    replicas = scaling.running(rate, capacity, shape.gpus, shape.pods, more)
-    return replicas, served, of_one(more, replicas)
+def _replicas_for(request: ShapeRequest, shape: Shape, capacity: Capacity) -> tuple[int, float]:
+    """Replicas that run for the demanded rate, and the fraction of it that the allowed number serves."""
+    rate, scaling = request.workload.requests_per_second, request.spec.scaling
+    most = capacity.of(scaling.affordable(shape.gpus, shape.pods))
+    served = min(1.0, most / rate) if rate > 0 else float(most > 0)
+    return scaling.running(rate, capacity, shape.gpus, shape.pods), served
 
 
 def ranked(within_slo: list[Scored]) -> list[Scored]:
@@ -237,8 +236,9 @@ def praise(chosen: Scored, best: Scored) -> Explanation:
 
 def _together(chosen: Scored) -> str:
     """What each of the replicas serves where that is more than one alone; else nothing."""
-    each = digits(chosen.assessment.prediction.capacity * chosen.gain)
-    return f", each of {chosen.replicas} behind their router {each}" if chosen.gain > 1.0 else ""
+    each = digits(chosen.capacity.each(chosen.replicas))
+    gains = chosen.capacity.gain(chosen.replicas) > 1.0
+    return f", each of {chosen.replicas} behind their router {each}" if gains else ""
 
 
 def _unless_it_stays(running: Scored, takes: str) -> str:

@@ -10,12 +10,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from weft.domain.capacity import Capacity
 from weft.domain.workload import Role
 from weft.engines import adapter_for
 from weft.perf import Question, assess
 
 if TYPE_CHECKING:
-    from weft.domain.scaling_spec import Gains
     from weft.domain.shape import Shape
     from weft.shaping.case import ShapeCase
 
@@ -34,20 +34,20 @@ def share_a_queue(role: Role, shape: Shape, prefix_hit: float) -> bool:
     )
 
 
-def gains(case: ShapeCase, capacity: float) -> Gains:
-    """The gains of replicas over `capacity`, requests a second of one alone; empty where there are none.
+def together(case: ShapeCase, alone: float) -> Capacity:
+    """The capacity of replicas of which one alone serves so many requests a second; no more where they gain nothing.
 
     A measured tail below 1 counts as 1: it may be short for a wait that others shorten, which counts here already.
     """
     request = case.request
     shared = request.managed and share_a_queue(request.spec.role, case.option.shape, request.workload.prefix_hit)
-    if not shared or capacity <= 0.0:
-        return ()
+    if not shared or alone <= 0.0:
+        return Capacity(alone)
     doubt = replace(case.error_bar, ttft=max(1.0, case.error_bar.ttft))
     asked = Question(request.workload, request.spec.slo, request.spec.role, doubt)
     found = [1.0]
     for replicas in ASSESSED:
         each = assess(case.replica, replace(asked, in_one_queue=replicas)).prediction.capacity
         found += [found[-1]] * (replicas - 1 - len(found))
-        found.append(max(found[-1], each / capacity))
-    return tuple(found) if found[-1] > 1.0 else ()
+        found.append(max(found[-1], each / alone))
+    return Capacity(alone, tuple(found) if found[-1] > 1.0 else ())

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.twin.policies.fluid import Fluid
-from tests.twin.policies.views import pod, view
+from tests.twin.policies.views import CAPACITY, pod, view
+from weft.domain.capacity import Capacity
 from weft.domain.workload import Role
 from weft.twin.policies.heteroscale import HeteroScaleOptions
 
@@ -28,6 +29,16 @@ def test_prefill_follows_decode_at_a_fixed_ratio() -> None:
     )
     assert {"decode": 5, "prefill": 3} == HeteroScaleOptions(ratio=0.5).policy().counts(0.0, pools)
     assert {"decode": 5, "prefill": 5} == HeteroScaleOptions().policy().counts(0.0, pools)  # both serve 6 requests/s
+
+
+def test_prefill_that_shares_a_queue_has_the_ratio_of_as_many_as_the_declared_rate_takes() -> None:
+    """At 60 requests/s and a load of 0.8 each of seven or more serves 12 requests/s, and one of decode 6."""
+    together = Capacity(CAPACITY, (1.0, 1.2, 1.4, 1.6, 1.8, 1.9, 2.0))
+    pools = (
+        view(*[pod()] * 9, role=Role.Prefill, name="prefill", capacity=together),
+        view(*[pod(rate=6.0)] * 4, role=Role.Decode, name="decode"),
+    )
+    assert {"decode": 5, "prefill": 3} == HeteroScaleOptions().policy().counts(0.0, pools)
 
 
 def test_late_tokens_add_a_fifth_of_what_serves() -> None:

@@ -7,7 +7,8 @@ from statistics import fmean
 import pytest
 
 from tests.twin.policies.fluid import Fluid
-from tests.twin.policies.views import pod, view
+from tests.twin.policies.views import CAPACITY, pod, view
+from weft.domain.capacity import Capacity
 from weft.twin import policies
 from weft.twin.policies.schedule import ScheduledChange, ScheduleOptions
 from weft.twin.policies.static import StaticOptions
@@ -70,6 +71,12 @@ def test_an_unknown_rule_is_refused() -> None:
 def test_a_fixed_fleet_is_a_part_of_its_peak() -> None:
     pools = (view(pod(), name="named"), view(pod(), name="declared"))
     assert {"named": 8, "declared": 8} == StaticOptions((("named", 10),), part=0.8).policy().counts(0.0, pools)
+
+
+def test_a_fixed_fleet_that_shares_a_queue_is_counted_in_company() -> None:
+    """For 48 of 60 requests/s: eight that serve 6 each, or five that serve 10 together with others."""
+    together = Capacity(CAPACITY, (1.0, 1.2, 1.4, 1.6, 10.0 / 6.0))
+    assert {"chat": 5} == StaticOptions(part=0.8).policy().counts(0.0, (view(pod(), capacity=together),))
 
 
 def test_a_fixed_fleet_without_a_part_keeps_what_it_has() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from itertools import product
 
+from weft.domain.capacity import Capacity
 from weft.domain.hardware import Precision
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.shape import EngineName, EngineRelease, Limit, Percentiles, Plan, Prediction, Shape
@@ -90,6 +91,7 @@ def view(
     arriving: float | None = None,
     tpot: float | None = None,
     blind: bool = False,
+    capacity: Capacity | None = None,
 ) -> PoolView:
     """A pool of these pods, all of it ready unless said otherwise; nothing was measured of a blind one."""
     ready = len(pods) if ready is None else ready
@@ -103,7 +105,7 @@ def view(
         1,
         most,
         1,
-        CAPACITY,
+        Capacity(CAPACITY) if capacity is None else capacity,
         PLAN,
         SPEED,
         SLO,

@@ -234,7 +234,7 @@ def _total(plan: Plan, pool: PoolRecord, decision: PoolDecision, study: Study | 
     if pool.spec is None or study is None:
         return gpus
     scaling, asked = pool.spec.scaling, pool.spec.workload.requests_per_second
-    serve = study.serving(decision.status.desired_replicas)
+    serve = study.capacity.of(decision.status.desired_replicas)
     short = f"; they serve {digits(serve)} of {request_rate(asked)}" if serve < asked else ""
     if scaling.mode is ScalingMode.External:
         said = "the replicas of its pool say" if pool.split_uid is not None else "spec.scaling.replicas says"

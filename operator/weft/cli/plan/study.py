@@ -10,14 +10,13 @@ from weft.decide.plans.facts import Facts, shape_request
 from weft.decide.plans.support import refuse_a_front_of_pairs
 from weft.domain.errors import WeftError
 from weft.domain.reasons import Reason
-from weft.domain.scaling_spec import of_one
 from weft.domain.spec import RouterKind, RouterSpec, ShapePins
 from weft.domain.workload import Role
 from weft.engines.kv.handover import wire_of
 from weft.fabric import build_fabric
 from weft.perf import knee
 from weft.perf.service import Point, service
-from weft.shaping import Unpaired, choose_pair, gains_of
+from weft.shaping import Unpaired, choose_pair, planned_capacity
 from weft.shaping.candidates import wished_engines
 from weft.shaping.outlook import DomainStep, Variation, domain_steps, largest_useful_domain, tried, variations
 from weft.shaping.request import Partner
@@ -29,8 +28,8 @@ if TYPE_CHECKING:
     from weft.catalog import Catalog
     from weft.cli.cluster.world import World
     from weft.cli.plan.planning import PlannedResource
+    from weft.domain.capacity import Capacity
     from weft.domain.fabric import Fabric
-    from weft.domain.scaling_spec import Gains
     from weft.domain.shape import EngineName, Plan, Shape
     from weft.domain.snapshot import PoolRecord
     from weft.perf import ReplicaModel
@@ -110,11 +109,7 @@ class Study:
     knee: float
     variations: tuple[Variation, ...]
     engines: tuple[OtherEngine, ...]
-    gains: Gains = ()
-
-    def serving(self, replicas: int) -> float:
-        """Return the requests per second that so many replicas serve together."""
-        return replicas * of_one(self.gains, replicas) * self.plan.prediction.capacity
+    capacity: Capacity
 
     @property
     def operating_point(self) -> Point | None:
@@ -158,7 +153,7 @@ def _study(request: ShapeRequest, plan: Plan, catalog: Catalog) -> Study:
         knee=knee(replica, request.workload, request.spec.role),
         variations=variations(replace(request, engine=plan.engine), catalog),
         engines=_other_engines(request, catalog),
-        gains=gains_of(plan, plan.prediction.capacity, request, catalog, request.workload),
+        capacity=planned_capacity(plan, request, catalog),
     )
 
 
@@ -174,13 +169,12 @@ def whole_served(studies: Collection[Study]) -> float:
 
 def billed(plan: Plan, request: ShapeRequest, catalog: Catalog) -> Bill:
     """Return what the declared rate takes of a plan's replicas; costs per token are of the tokens that they serve."""
-    workload, capacity = request.workload, plan.prediction.capacity
+    workload, capacity = request.workload, planned_capacity(plan, request, catalog)
     scaling, shape = request.spec.scaling, plan.shape
-    gains = gains_of(plan, capacity, request, catalog, workload)
-    replicas = scaling.running(workload.requests_per_second, capacity, shape.gpus, shape.pods, gains)
+    replicas = scaling.running(workload.requests_per_second, capacity, shape.gpus, shape.pods)
     gpus = replicas * shape.gpus
     cost = gpus * catalog.accelerator(plan.shape.accelerator).cost
-    rate = min(workload.requests_per_second, replicas * of_one(gains, replicas) * capacity)
+    rate = min(workload.requests_per_second, capacity.of(replicas))
     served = rate * _SECONDS_PER_HOUR / _PER_MILLION
     part = rate / workload.requests_per_second if workload.requests_per_second > 0 else 1.0
     tokens = {

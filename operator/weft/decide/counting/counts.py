@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from weft.decide.plans.pairs import Pair
     from weft.decide.replicas.survivors import Roll
     from weft.decide.replicas.vanished import Vanished
+    from weft.domain.capacity import Capacity
     from weft.domain.pool_memory import LengthSample, ScaleMemory
     from weft.domain.snapshot import PoolObservation, PoolRecord, Snapshot, SplitRecord
     from weft.domain.workload import Workload
@@ -99,7 +100,7 @@ def _prospect(pool: PoolRecord, unit: Unit, snapshot: Snapshot, facts: Facts, pa
         return Prospect(pool, None, answer, live, lengths)
     seen = snapshot.observations.get(pool.key.uid)
     if answer.managed and seen is not None and (seen.prefix_hit or 0.0) > FEW_HITS:  # `live` moves by larger steps
-        answer = changed(answer, managed=False, gains=())
+        answer = answer.sharing_no_queue()
     return Prospect(pool, answer, None, live, lengths)
 
 
@@ -162,7 +163,6 @@ def _request(planned: Planned, snapshot: Snapshot, share: Share | None) -> Scale
         role=planned.spec.role,
         current=current,
         capacity=planned.capacity,
-        gains=planned.gains,
         declared_rate=planned.spec.workload.requests_per_second,
         gpus=shape.gpus,
         pods=shape.pods,
@@ -173,7 +173,7 @@ def _request(planned: Planned, snapshot: Snapshot, share: Share | None) -> Scale
         ceiling=share.ceiling(shape) if share is not None else None,
         kept=pool.status.forecast,
         past=snapshot.pasts.get(pool.key.uid),
-        declared_capacity=planned.plan.prediction.capacity,
+        declared_capacity=planned.declared.alone,
         start_up=planned.start_up,
     )
 
@@ -183,20 +183,22 @@ def _in_its_replicas(planned: Planned, current: int, memory: ScaleMemory | None)
 
     The same number would be far too many, or too few. Not where `maxStep` says by how many a count may change.
     """
-    before, now = planned.pool.status.plan, planned.plan
-    if before is None or before.shape == now.shape or planned.spec.scaling.max_step is not None:
+    earlier = planned.earlier
+    if earlier is None or earlier[0].shape == planned.plan.shape or planned.spec.scaling.max_step is not None:
         return current, memory
-    if not goes_by_what_it_serves(planned):
+    if not goes_by_what_it_serves(planned) or planned.declared.alone <= 0:
         return current, memory
-    ratio = before.prediction.capacity / now.prediction.capacity if now.prediction.capacity > 0 else 1.0
     if memory is not None:
-        wanted, kept = (_times(samples, ratio) for samples in (memory.wanted, memory.kept))
+        wanted, kept = (_served_by(planned.declared, samples, earlier[1]) for samples in (memory.wanted, memory.kept))
         memory = changed(memory, wanted=wanted, kept=kept)
-    return math.ceil(current * ratio), memory
+    return math.ceil(planned.declared.exactly(earlier[1].of(current))), memory
 
 
-def _times(samples: tuple[tuple[float, int], ...], ratio: float) -> tuple[tuple[float, int], ...]:
-    return tuple([(at, math.ceil(count * ratio)) for at, count in samples])
+def _served_by(
+    now: Capacity, samples: tuple[tuple[float, int], ...], before: Capacity
+) -> tuple[tuple[float, int], ...]:
+    """The counts in replicas of another capacity that serve what these would have served."""
+    return tuple([(at, math.ceil(now.exactly(before.of(count)))) for at, count in samples])
 
 
 def _of_these_lengths(memory: ScaleMemory | None, declared: Workload) -> ScaleMemory | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.domain.scaling_spec import carrying
 from weft.scaling import backlog, is_backlog
 
 if TYPE_CHECKING:
@@ -18,8 +17,8 @@ def needed_now(planned: Planned, seen: PoolObservation | None, want: int) -> int
     All of them where nobody measures, or requests wait: what a full pool answers is no demand.
     """
     capacity, spec = planned.capacity, planned.spec
-    if seen is None or not seen.complete or seen.requests_per_second is None or not capacity > 0.0:
+    if seen is None or not seen.complete or seen.requests_per_second is None or not capacity.alone > 0.0:
         return want
     if is_backlog(backlog(seen, spec.role), seen.answered):
         return want
-    return min(want, max(spec.scaling.min_replicas, carrying(seen.requests_per_second, capacity, planned.gains)))
+    return min(want, max(spec.scaling.min_replicas, capacity.needed(seen.requests_per_second)))

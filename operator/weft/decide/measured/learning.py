@@ -17,7 +17,6 @@ from weft.decide.measured.network import network_bound
 from weft.decide.plans.facts import Facts, shape_request
 from weft.domain.calibration import Calibrated, CalibrationSubject
 from weft.domain.errors import Blocked, Invalid
-from weft.domain.scaling_spec import of_one
 from weft.domain.shape import Calibration
 from weft.domain.status import TRUE
 from weft.domain.stumbling import stumbled
@@ -29,7 +28,7 @@ from weft.render import revision
 from weft.scaling.calibrating import calibration as calibrating
 from weft.scaling.calibrating.tails import ExpectedLatencies, followed
 from weft.scaling.calibrating.taking_over import in_force, what_is_phased
-from weft.shaping import capacity_of, gains_of, running_replica, share_a_queue, what_matters
+from weft.shaping import capacity_of, running_replica, share_a_queue, what_matters
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -237,9 +236,8 @@ def _capacity(lesson: _Lesson, facts: Facts, factors: Calibration) -> float:
         request = shape_request(fleet.spec, facts, None, fleet.plan.engine)
         known = (Calibrated(fleet.subject, factors, lesson.look.now),)
         request = what_matters(replace(request, calibration=known, managed=_goes_by_load(lesson, load)))
-        alone = capacity_of(fleet.plan, request, facts.catalog, lesson.workload)
-        gains = gains_of(fleet.plan, alone, request, facts.catalog, lesson.workload)
-        return alone * of_one(gains, _share_a_queue(lesson) or 1)
+        found = capacity_of(fleet.plan, request, facts.catalog, lesson.workload)
+        return found.each(_share_a_queue(lesson) or 1)
     except (Invalid, Blocked):
         return 0.0
 

@@ -58,7 +58,7 @@ def _is_in_need(course: Course) -> bool:
     if seen is None or not seen.complete or seen.requests_per_second is None or have >= course.wanted:
         return False
     waits = is_backlog(backlog(seen, spec.role), seen.answered)
-    return waits or seen.requests_per_second > turn.planned.serving(have)
+    return waits or seen.requests_per_second > turn.planned.capacity.of(have)
 
 
 def lower_than(needed: Iterable[Course], units: Sequence[Sequence[Course]]) -> list[Sequence[Course]]:

@@ -9,9 +9,9 @@ from weft.decide.plans.facts import kept_engine, shape_request
 from weft.decide.plans.kept_shapes import left_lately, stays_in_its_shape
 from weft.decide.plans.support import refuse_a_half_alone_over_nvlink, refuse_unsupported, refuse_what_the_engine_cannot
 from weft.domain.calibration import CalibrationSubject
+from weft.domain.capacity import Capacity
 from weft.domain.errors import Blocked, Invalid
 from weft.domain.reasons import Explanation, Reason
-from weft.domain.scaling_spec import of_one
 from weft.domain.values.changed import changed
 from weft.domain.values.made_often import made_often
 from weft.domain.values.remembered import LastAnswers
@@ -22,8 +22,8 @@ from weft.shaping import (
     Supply,
     capacity_of,
     choose,
-    gains_of,
     outline,
+    planned_capacity,
     what_matters,
 )
 
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from weft.catalog import Catalog
     from weft.decide.plans.facts import Facts
     from weft.domain.calibration import Calibrated
-    from weft.domain.scaling_spec import Gains
     from weft.domain.shape import EngineRelease, Plan, Prediction
     from weft.domain.snapshot import PoolRecord
     from weft.domain.spec import PoolSpec
@@ -48,27 +47,36 @@ NOTABLE_CHANGE = 0.05
 class Planned:
     """A pool with what it shall run, and what its metrics will be about.
 
-    `capacity` is requests per second of one replica under the traffic in force, `start_up` what a start should take.
-    `gains` are of replicas that share a queue, where the router of their split is `managed`: of Weft's choice.
+    `capacity` is what replicas serve of the traffic in force and `declared` of what the user expects; `before` is that
+    of the persisted plan's replicas, None without one. `start_up` is what a start should take. The router of their
+    split may be `managed`: of Weft's choice.
     """
 
     pool: PoolRecord
     spec: PoolSpec
     plan: Plan
     revision: str
-    capacity: float
+    capacity: Capacity
+    declared: Capacity
+    before: Capacity | None
     subject: CalibrationSubject
     start_up: StartUp
     managed: bool = False
-    gains: Gains = ()
-
-    def serving(self, replicas: int) -> float:
-        """Requests a second that so many replicas serve."""
-        return replicas * of_one(self.gains, replicas) * self.capacity
 
     def needed(self, requests_per_second: float) -> int:
         """Replicas for a rate with the user's headroom; the capacity is above 0."""
-        return self.spec.scaling.needed(requests_per_second, self.capacity, self.gains)
+        return self.spec.scaling.needed(requests_per_second, self.capacity)
+
+    @property
+    def earlier(self) -> tuple[Plan, Capacity] | None:
+        """The persisted plan, and what its replicas serve."""
+        before = self.pool.status.plan
+        return None if before is None or self.before is None else (before, self.before)
+
+    def sharing_no_queue(self) -> Planned:
+        """The same where a router does not go by load, whatever it is."""
+        before = None if self.before is None else self.before.lone()
+        return changed(self, managed=False, capacity=self.capacity.lone(), declared=self.declared.lone(), before=before)
 
 
 @made_often
@@ -90,19 +98,24 @@ class PlanInputs:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChosenPlan:
-    """What a pool shall run, and the request that it answers; `under_way` is what capacities are asked with."""
+    """What a pool shall run, and the request that it answers; `under_way` is what capacities are asked with.
+
+    `declared` and `before` as in `Planned`.
+    """
 
     request: ShapeRequest
     under_way: ShapeRequest
     plan: Plan
     revision: str
+    declared: Capacity
+    before: Capacity | None
     subject: CalibrationSubject
     start_up: StartUp
 
 
 REMEMBERED = 16_384  # pools
 _LAST_CHOICE: LastAnswers[tuple[PlanInputs, tuple[Supply, ...], Catalog], ChosenPlan] = LastAnswers(REMEMBERED)
-_LAST_CAPACITY: LastAnswers[tuple[ChosenPlan, Workload | None, Catalog], float] = LastAnswers(REMEMBERED)
+_LAST_CAPACITY: LastAnswers[tuple[ChosenPlan, Workload | None, Catalog], Capacity] = LastAnswers(REMEMBERED)
 
 
 def plan_pool(
@@ -131,10 +144,20 @@ def plan_pool(
     try:
         chosen = _chosen_for(pool.key.uid, asked, facts)
         capacity = _LAST_CAPACITY.ask(pool.key.uid, (chosen, live, facts.catalog), _capacity_of)
-        planned = Planned(pool, pool.spec, chosen.plan, chosen.revision, capacity, chosen.subject, chosen.start_up)
-        return _behind(planned, chosen.under_way, live, facts.catalog)
     except (Invalid, Blocked) as error:
         return Explanation(error.reason, error.message)
+    return Planned(
+        pool,
+        pool.spec,
+        chosen.plan,
+        chosen.revision,
+        capacity,
+        chosen.declared,
+        chosen.before,
+        chosen.subject,
+        chosen.start_up,
+        managed,
+    )
 
 
 def _whoever_scales(spec: PoolSpec) -> PoolSpec:
@@ -166,7 +189,9 @@ def _chosen(asked: PlanInputs, facts: Facts) -> ChosenPlan:
         plan = choose(request, facts.catalog)
     refuse_what_the_engine_cannot(spec, plan, request.architecture.checkpoint_precision)
     under_way, start_up = _under_way(request, plan), _start_up(request, plan, facts.catalog)
-    return ChosenPlan(request, under_way, plan, revision(spec, plan), _subject(spec, plan), start_up)
+    declared = _declared(under_way, plan, facts.catalog)
+    before = None if asked.before is None else _declared(under_way, asked.before, facts.catalog)
+    return ChosenPlan(request, under_way, plan, revision(spec, plan), declared, before, _subject(spec, plan), start_up)
 
 
 def planned_for(
@@ -179,22 +204,20 @@ def planned_for(
     pool, spec, (catalog, live) = before.pool, before.spec, terms
     plan = _kept_or_new(pool.status.plan, chosen)
     under_way = _under_way(request, plan)
-    capacity = _capacity(under_way, plan, live, catalog)
-    planned = Planned(
-        pool, spec, plan, revision(spec, plan), capacity, _subject(spec, plan), _start_up(request, plan, catalog)
+    declared = _declared(under_way, plan, catalog)
+    capacity = _capacity(under_way, plan, declared, (catalog, live))
+    return Planned(
+        pool,
+        spec,
+        plan,
+        revision(spec, plan),
+        capacity,
+        declared,
+        before.before,
+        _subject(spec, plan),
+        _start_up(request, plan, catalog),
+        request.managed,
     )
-    return _behind(planned, under_way, live, catalog)
-
-
-def _behind(planned: Planned, under_way: ShapeRequest, live: Workload | None, catalog: Catalog) -> Planned:
-    """The pool with what its replicas gain behind a router."""
-    if not under_way.managed:
-        return planned
-    try:
-        gains = gains_of(planned.plan, planned.capacity, under_way, catalog, live or under_way.workload)
-    except (Invalid, Blocked):
-        gains = ()
-    return changed(planned, managed=True, gains=gains)
 
 
 def _subject(spec: PoolSpec, plan: Plan) -> CalibrationSubject:
@@ -223,9 +246,9 @@ def _is_alike(before: Prediction, now: Prediction) -> bool:
     return before.limit == now.limit and all(abs(a - b) <= NOTABLE_CHANGE * max(abs(a), abs(b)) for a, b in pairs)
 
 
-def _capacity_of(question: tuple[ChosenPlan, Workload | None, Catalog]) -> float:
+def _capacity_of(question: tuple[ChosenPlan, Workload | None, Catalog]) -> Capacity:
     chosen, live, catalog = question
-    return _capacity(chosen.under_way, chosen.plan, live, catalog)
+    return _capacity(chosen.under_way, chosen.plan, chosen.declared, (catalog, live))
 
 
 def _under_way(request: ShapeRequest, plan: Plan) -> ShapeRequest:
@@ -233,12 +256,25 @@ def _under_way(request: ShapeRequest, plan: Plan) -> ShapeRequest:
     return what_matters(replace(request, incumbent=None, engine=plan.engine, stays=False))
 
 
-def _capacity(under_way: ShapeRequest, plan: Plan, live: Workload | None, catalog: Catalog) -> float:
-    """Requests per second of one replica of the planned shape, with token counts as they are measured."""
+def _declared(under_way: ShapeRequest, plan: Plan, catalog: Catalog) -> Capacity:
+    """What replicas of a plan serve, with token counts as the user expects them."""
+    if not under_way.managed:
+        return Capacity(plan.prediction.capacity)
+    try:
+        return planned_capacity(plan, under_way, catalog)
+    except (Invalid, Blocked):  # its devices have left the cluster, or the catalog
+        return Capacity(plan.prediction.capacity)
+
+
+def _capacity(
+    under_way: ShapeRequest, plan: Plan, declared: Capacity, terms: tuple[Catalog, Workload | None]
+) -> Capacity:
+    """What replicas of the planned shape serve, with token counts as they are measured; `terms` as above."""
+    catalog, live = terms
     if live is None or live == under_way.workload:
-        return plan.prediction.capacity
+        return declared
     try:
         found = capacity_of(plan, under_way, catalog, live)
     except (Invalid, Blocked):
-        found = 0.0
-    return found or plan.prediction.capacity  # live traffic that no shape can serve must not stop the pool
+        return declared.lone()
+    return found if found.alone > 0.0 else declared.lone()  # traffic that no shape can serve must not stop the pool

@@ -19,8 +19,9 @@ from weft.scaling.sight import GAP_SECONDS
 if TYPE_CHECKING:
     from weft.decide.course import Turn
     from weft.decide.plans.planning import Planned
+    from weft.domain.capacity import Capacity
     from weft.domain.scaling_spec import ScalingSpec
-    from weft.domain.shape import Plan, Shape
+    from weft.domain.shape import Plan
 
 # By how much the wanted rate must exceed what a pool serves before all its replicas start anew: a tenth.
 LACKS = 1.1
@@ -40,7 +41,7 @@ def is_at_its_maximum(turn: Turn, now: float) -> bool:
     is_held = turn.scale.explanation.reason is Reason.AtMaximum
     if not is_held or len(turn.survivors.replicas) < turn.scale.desired:
         return False
-    return turn.planned.capacity > 0 and not _meets_its_slo(turn, now)
+    return turn.planned.capacity.alone > 0 and not _meets_its_slo(turn, now)
 
 
 def is_too_small_at_its_maximum(turn: Turn, now: float) -> bool:
@@ -79,10 +80,10 @@ def would_be_too_small_again(turn: Turn) -> bool:
     Any smaller shape counts, as all of them serve the declared rate. Traffic is the highest of the last hour, or load
     that swings would change the shape with every swing; True before a whole hour was seen.
     """
-    planned, before = turn.planned, turn.planned.pool.status.plan
-    if not has_outgrown_one(turn) or before is None:
+    planned, earlier = turn.planned, turn.planned.earlier
+    if not has_outgrown_one(turn) or earlier is None:
         return False
-    is_smaller = _predicted_at_its_maximum(planned, planned.plan) < _predicted_at_its_maximum(planned, before)
+    is_smaller = _at_its_maximum(planned, planned.plan, planned.declared) < _at_its_maximum(planned, *earlier)
     if not is_smaller or planned.plan.verdict.reason is Reason.Outgrown:
         return False
     memory, scaling = turn.memory, planned.spec.scaling
@@ -112,7 +113,7 @@ def what_came(turn: Turn, now: float) -> tuple[tuple[float, float], ...]:
 def wanted_within_the_hour(turn: Turn) -> int:
     """Replicas of the planned shape that the highest traffic of the last hour needs; 0 where its capacity is zero."""
     planned = turn.planned
-    return planned.needed(_most_that_came(turn)) if planned.capacity > 0 else 0
+    return planned.needed(_most_that_came(turn)) if planned.capacity.alone > 0 else 0
 
 
 def _most_that_came(turn: Turn) -> float:
@@ -142,12 +143,8 @@ def _comes(turn: Turn, now: float) -> float | None:
 
 
 def _serves_at_its_maximum(turn: Turn) -> float:
-    return _most(turn.planned, turn.planned.plan.shape) * turn.planned.capacity
+    return _at_its_maximum(turn.planned, turn.planned.plan, turn.planned.capacity)
 
 
-def _predicted_at_its_maximum(planned: Planned, plan: Plan) -> float:
-    return _most(planned, plan.shape) * plan.prediction.capacity
-
-
-def _most(planned: Planned, shape: Shape) -> int:
-    return planned.spec.scaling.affordable(shape.gpus, shape.pods)
+def _at_its_maximum(planned: Planned, plan: Plan, capacity: Capacity) -> float:
+    return capacity.of(planned.spec.scaling.affordable(plan.shape.gpus, plan.shape.pods))

@@ -13,8 +13,6 @@ from weft.decide.counting.worth import ROUNDING
 from weft.decide.course import from_nothing
 from weft.decide.order import priority_of
 from weft.decide.plans.wished_shapes import WishedShape
-from weft.decide.rollouts.pairing import rollout_of
-from weft.decide.rollouts.rollout import limits_of
 from weft.decide.shapes.at_maximum import (
     LACKS,
     MORE,
@@ -22,7 +20,8 @@ from weft.decide.shapes.at_maximum import (
     is_too_small_at_its_maximum,
     wanted_at_its_maximum,
 )
-from weft.decide.shapes.holes import fit, held_by_its_own, just_wanted, place_in_turn, serves
+from weft.decide.shapes.comparing import come_first, just_wanted, never_serves_less, part_served, serves_the_rate
+from weft.decide.shapes.holes import fit, held_by_its_own, place_in_turn, serves
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.scaling_spec import ScalingMode
 from weft.domain.texts.figures import counted
@@ -70,7 +69,7 @@ class Search:
 
         None where there are none, where hardly anything is lacking, or where nothing is served now.
         """
-        now = min(_part(turn, len(turn.survivors.replicas), turn, self.start.now) for turn in self.running)
+        now = min(self._part(turn, len(turn.survivors.replicas), turn) for turn in self.running)
         if now <= 0 or now * LACKS > 1.0 + ROUNDING:
             return None
         most, found = min(1.0, MORE * now) - ROUNDING, None
@@ -110,7 +109,7 @@ class Search:
             return 0.0
         pairs = list(zip(tried, self.running, strict=True))
         changing = [pair for pair in pairs if _differ(*pair)]
-        if not changing or not all(_serves_the_rate(*pair) and _never_serves_less(*pair) for pair in changing):
+        if not changing or not all(serves_the_rate(*pair) and never_serves_less(*pair) for pair in changing):
             return 0.0
         if self._served_by(pairs, self._held(pairs, ())) <= most:
             return 0.0
@@ -120,7 +119,11 @@ class Search:
 
     def _served_by(self, pairs: Sequence[tuple[Turn, Turn]], held: Sequence[int]) -> float:
         """The part of what is wanted that `held` replicas of each pool serve, of the pool that is furthest behind."""
-        return min(_part(new, count, old, self.start.now) for (new, old), count in zip(pairs, held, strict=True))
+        return min(self._part(new, count, old) for (new, old), count in zip(pairs, held, strict=True))
+
+    def _part(self, new: Turn, count: int, old: Turn) -> float:
+        """The part of what the old shape is wanted for that so many replicas of the new one serve."""
+        return part_served(new, count, old, (just_wants(new, self.start.now), just_wants(old, self.start.now)))
 
     def _planned_in(self, shapes: _Shapes, gain: str) -> _Turns | None:
         """The turns planned anew in these shapes, each with its reason; None where that is not allowed."""
@@ -182,7 +185,7 @@ class Search:
     def _can_begin(self, changing: Sequence[tuple[Turn, Turn]], held: Sequence[int]) -> bool:
         """Whether the replicas that start before the first old one leaves have a place, and quotas pay for them."""
         free, accounts = self.start.free, self.start.accounts.copy()
-        counts = [_come_first(new, old, most) for (new, old), most in zip(changing, held, strict=True)]
+        counts = [come_first(new, old, most) for (new, old), most in zip(changing, held, strict=True)]
         first = [new for (new, _), count in zip(changing, counts, strict=True) for _ in range(count)]
         for new in first:
             if accounts.short([new.planned]) is not None:
@@ -214,44 +217,3 @@ def _priority(turns: _Turns) -> int:
 
 def _differ(new: Turn, old: Turn) -> bool:
     return new.planned.plan.shape != old.planned.plan.shape
-
-
-def _part(new: Turn, count: int, old: Turn, now: float) -> float:
-    """The part (0 to 1) that `count` new replicas serve of what all wanted replicas of the old shape would serve."""
-    wants, capacity = just_wants(old, now), old.planned.capacity
-    if wants < 1 or capacity <= 0:
-        return 1.0
-    served = count * new.planned.capacity
-    if count >= just_wants(new, now) and served > (wants - 1) * capacity:
-        return 1.0  # what is wanted was rounded up to whole replicas in either shape
-    return min(1.0, served / (wants * capacity))
-
-
-def _serves_the_rate(new: Turn, old: Turn) -> bool:
-    """Whether the most replicas allowed of the new shape serve the declared rate, or those of the earlier one do not.
-
-    Otherwise the earlier shape would be chosen again at once.
-    """
-    rate, served = new.planned.spec.workload.requests_per_second, []
-    for turn in (new, old):
-        shape, capacity = turn.planned.plan.shape, turn.planned.plan.prediction.capacity
-        served.append(turn.planned.spec.scaling.affordable(shape.gpus, shape.pods) * capacity)
-    return served[0] >= rate * (1.0 - ROUNDING) or served[1] < rate
-
-
-def _never_serves_less(new: Turn, old: Turn) -> bool:
-    """Whether the replicas that a rollout keeps available serve at least what serves now.
-
-    They may not, as the desired count may reach what is wanted in several steps.
-    """
-    rollout, desired = rollout_of(new), new.scale.desired
-    least = desired - limits_of(rollout, desired, new.scale.needed).unavailable
-    return least * new.planned.capacity >= len(old.survivors.replicas) * old.planned.capacity - ROUNDING
-
-
-def _come_first(new: Turn, old: Turn, most: int) -> int:
-    """How many of the `most` new replicas that have a place start before the first one of the earlier shape leaves."""
-    before, now = old.planned.plan.prediction.capacity, new.planned.plan.prediction.capacity
-    worth = len(old.survivors.replicas) * min(1.0, before / now if now > 0 else 1.0)
-    surge = limits_of(rollout_of(new), new.scale.desired).surge
-    return max(1, min(most, math.floor(new.scale.desired + surge - worth + ROUNDING)))

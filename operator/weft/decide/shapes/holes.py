@@ -8,7 +8,6 @@ would change its shape whenever somebody else takes one. Both halves of a split 
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from weft.decide.course import from_nothing
@@ -19,9 +18,9 @@ from weft.decide.replicas.promises import held_by
 from weft.decide.replicas.slots import NOTHING
 from weft.decide.rollouts.backoff import failure_of, remaining_seconds
 from weft.decide.rollouts.rollout import limits_of
-from weft.decide.shapes.at_maximum import MORE, wanted_within_the_hour, would_be_too_small_again
+from weft.decide.shapes.at_maximum import MORE, would_be_too_small_again
+from weft.decide.shapes.comparing import as_many_as_serve_now, wanted_at_once
 from weft.domain.reasons import Explanation, Reason
-from weft.domain.scaling_spec import ScalingMode
 from weft.domain.spec import RolloutStrategy
 from weft.placement import ALONE, Slot
 
@@ -50,7 +49,7 @@ def shapes_with_a_place(courses: Sequence[Course], free: FreeMap, replan: Replan
     The planned shapes are kept unless others have places for more; the search ends where all that is wanted has one.
     """
     turns = [course.turn for course in courses]
-    whole = [turn.scale.desired * turn.planned.capacity for turn in turns]
+    whole = [turn.planned.capacity.of(turn.scale.desired) for turn in turns]
     most, found = min(_parts_placed([course.growth for course in courses], whole, free)), None
     if most >= 1.0:
         return Fitting(most, None)
@@ -135,27 +134,10 @@ def new_shapes_fit(turns: Iterable[Turn], free: FreeMap, more: Sequence[Hold] = 
     if any(map(would_be_too_small_again, changing)) or not fit(map(_first, changing), free, more):
         return False
     return fit(
-        [_first(turn) for turn in changing for _ in range(_as_many_as_serve_now(turn))],
+        [_first(turn) for turn in changing for _ in range(as_many_as_serve_now(turn))],
         free,
         held_by_its_own(changing, free),
     )
-
-
-def _as_many_as_serve_now(turn: Turn) -> int:
-    """Replicas of the new shape that serve what serves now, at least 1 and at most the desired count.
-
-    Back in a shape that was too small, it is a quarter more than the most of what serves now, what is wanted and
-    what the last hour needed, as far as the spec allows. With fewer the shape would soon be left again.
-    """
-    before, now = turn.planned.pool.status.plan, turn.planned.plan.prediction.capacity
-    if before is None or now <= 0:
-        return 1
-    serving = len(turn.survivors.replicas) * before.prediction.capacity / now
-    if comes_back(turn.planned):
-        scaling, shape = turn.planned.spec.scaling, turn.planned.plan.shape
-        most = max(serving, just_wanted(turn), wanted_within_the_hour(turn))
-        return min(scaling.affordable(shape.gpus, shape.pods), math.ceil(MORE * most))
-    return max(1, min(turn.scale.desired, math.ceil(serving)))
 
 
 def _is_handed_over(turns: Iterable[Turn]) -> bool:
@@ -180,13 +162,6 @@ def _runs_or_waits(turns: Iterable[Turn], now: float) -> bool:
 def _is_made_anew(turn: Turn) -> bool:
     """Whether a Recreate rollout waits for pods of an earlier revision to leave: their GPUs may be its next place."""
     return turn.planned.spec.rollout.strategy is RolloutStrategy.Recreate and turn.draining
-
-
-def just_wanted(turn: Turn) -> int:
-    """How many of the desired replicas the last look wanted, and not only an earlier one in the window."""
-    if turn.planned.spec.scaling.mode is ScalingMode.External or not turn.memory.wanted:
-        return turn.scale.desired
-    return min(turn.scale.desired, turn.memory.wanted[-1][1])
 
 
 def changes_shape(turns: Iterable[Turn]) -> bool:
@@ -216,7 +191,7 @@ def _parts_placed(growths: Sequence[Growth], whole: Sequence[float], free: FreeM
     """
     with free.supposing():
         placed = place_in_turn(growths, free)
-    return [count / _wanted(growth, rate) for count, growth, rate in zip(placed, growths, whole, strict=True)]
+    return [count / wanted_at_once(growth, rate) for count, growth, rate in zip(placed, growths, whole, strict=True)]
 
 
 def place_in_turn(growths: Sequence[Growth], free: FreeMap) -> list[int]:
@@ -229,12 +204,6 @@ def place_in_turn(growths: Sequence[Growth], free: FreeMap) -> list[int]:
         suppose_placed(growths[behind], found, free)
         placed[behind] += 1
     return placed
-
-
-def _wanted(growth: Growth, rate: float) -> float:
-    """Replicas that serve `rate` requests/s, and no fewer than are missing; at least 1."""
-    capacity = growth.planned.capacity
-    return max(1.0, growth.missing, rate // capacity if capacity > 0 else 0.0)
 
 
 def _furthest_behind(growths: Sequence[Growth], placed: Sequence[int]) -> int | None:
@@ -291,6 +260,6 @@ def _why_it_stays(turn: Turn) -> Explanation:
 
 def _would_be_better(turn: Turn) -> Explanation:
     plan = turn.planned.plan
-    room = _as_many_as_serve_now(turn) if comes_back(turn.planned) else turn.scale.desired
+    room = as_many_as_serve_now(turn) if comes_back(turn.planned) else turn.scale.desired
     message = f"{plan.shape} would be better, but nothing has room for {room} of it: {plan.verdict.message}"
     return Explanation(Reason.HolesTooSmall, message)

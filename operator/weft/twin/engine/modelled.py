@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from weft.engines.model.context import stretches_context
 from weft.perf import handed_over_seconds, several_at_once
 from weft.perf.steps import Stepper, stepper
-from weft.shaping import ShapeRequest, Supply, resolve_architecture
+from weft.shaping import ShapeRequest, Supply, planned_capacity, resolve_architecture
 from weft.shaping.running import modelled
 from weft.twin.engine.speed import EngineSpeed
 from weft.twin.engine.steps import Graphs, StepTable
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from weft.catalog import Catalog
+    from weft.domain.calibration import Calibrated
+    from weft.domain.capacity import Capacity
     from weft.domain.model import Architecture
     from weft.domain.shape import Plan
     from weft.domain.spec import PoolSpec
@@ -32,7 +35,7 @@ def engine_speed(plan: Plan, spec: PoolSpec, catalog: Catalog, part_bytes: int |
     `part_bytes` is the memory of its device where that is part of a GPU (`weft.twin.cluster.parts`): the engine gets
     that share of the GPU.
     """
-    replica = _replica(plan, spec, catalog, part_bytes)
+    replica = modelled(_request(plan, spec, catalog, part_bytes), plan.shape, catalog)
     ranks, efficiency = plan.shape.data_parallel, replica.efficiency
     max_batch = max(_SEVERAL, plan.prediction.max_batch)
     budget = max(max_batch, ranks * int(efficiency.batched_tokens))
@@ -58,14 +61,21 @@ def _context_tokens(spec: PoolSpec, architecture: Architecture) -> int:
     return int(spec.model.max_context_tokens or known)
 
 
-def _replica(plan: Plan, spec: PoolSpec, catalog: Catalog, part_bytes: int | None) -> ReplicaModel:
+def engine_capacity(
+    plan: Plan, spec: PoolSpec, catalog: Catalog, calibration: tuple[Calibrated, ...], *, managed: bool
+) -> Capacity:
+    """Return what replicas of a plan serve of declared traffic, where the router may be `managed`: of Weft's choice."""
+    request = _request(plan, spec, catalog, None)
+    return planned_capacity(plan, replace(request, calibration=calibration, managed=managed), catalog)
+
+
+def _request(plan: Plan, spec: PoolSpec, catalog: Catalog, part_bytes: int | None) -> ShapeRequest:
     """What was planned, on devices as large as the catalog says, or on parts of them."""
     accelerator, is_part = catalog.accelerator(plan.shape.accelerator), part_bytes is not None
     size, domain, node = part_bytes or accelerator.memory_bytes, accelerator.domain_gpus, accelerator.gpus_per_node
     supply = Supply(accelerator.name, size, domain, node, shared=is_part)
     architecture = resolve_architecture(spec.model, catalog)
-    request = ShapeRequest(spec, architecture, spec.workload, (supply,), engine=plan.engine)
-    return modelled(request, plan.shape, catalog)
+    return ShapeRequest(spec, architecture, spec.workload, (supply,), engine=plan.engine)
 
 
 def step_table(replica: ReplicaModel, max_batch: int, batched_tokens: int) -> StepTable:

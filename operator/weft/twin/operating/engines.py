@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.twin.engine.modelled import engine_speed
+from weft.twin.engine.modelled import engine_capacity, engine_speed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from weft.catalog import Catalog
+    from weft.domain.capacity import Capacity
     from weft.domain.shape import Plan, Shape
     from weft.domain.snapshot import PoolRecord, ResourceKey
     from weft.domain.spec import PoolSpec
@@ -47,6 +48,10 @@ class Engines:
         if key not in self._modelled:
             self._modelled[key] = engine_speed(plan, spec, self._catalog, self._parts.device_bytes(plan, spec))
         return self._modelled[key]
+
+    def capacity(self, pool: PoolRecord, plan: Plan, spec: PoolSpec, *, managed: bool) -> Capacity:
+        """Return what replicas of a plan serve by the performance model; the router may be of Weft's choice."""
+        return engine_capacity(plan, spec, self._catalog, pool.status.calibration, managed=managed)
 
     def started(self, pod: SimulatedPod, now: float) -> None:
         pool = self._pool(pod.pool)

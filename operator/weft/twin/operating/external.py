@@ -44,7 +44,8 @@ def views(
     """Yield what a policy sees of the pools with these UIDs; those without a plan are left out."""
     for uid in pools:
         pool = operation.pools[uid]
-        view = _view(pool, operation.ready(uid), engines)
+        split = operation.splits.get(pool.split_uid or "")
+        view = _view(pool, split, operation.ready(uid), engines)
         if view is not None:
             yield changed(view, observation=observations.get(uid))
 
@@ -57,11 +58,12 @@ def write(operation: SimulatedOperation, pools: Iterable[str], counts: Mapping[s
             operation.scale(uid, counts[name])
 
 
-def _view(pool: PoolRecord, ready: int, engines: Engines) -> PoolView | None:
+def _view(pool: PoolRecord, split: SplitRecord | None, ready: int, engines: Engines) -> PoolView | None:
     spec, plan = pool.spec, pool.status.plan
     if spec is None or plan is None:
         return None
     shape, count = plan.shape, pool.status.desired_replicas
+    managed = split is not None and split.spec is not None and split.spec.router.is_of_weft
     return PoolView(
         name=pool.key.name,
         role=spec.role,
@@ -71,7 +73,7 @@ def _view(pool: PoolRecord, ready: int, engines: Engines) -> PoolView | None:
         least=spec.scaling.min_replicas,
         most=spec.scaling.affordable(shape.gpus, shape.pods),
         gpus=shape.gpus,
-        capacity=plan.prediction.capacity,
+        capacity=engines.capacity(pool, plan, spec, managed=managed),
         plan=plan,
         speed=engines.modelled(pool, plan, spec),
         slo=spec.slo,

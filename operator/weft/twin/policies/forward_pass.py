@@ -51,7 +51,7 @@ class Targets:
 
 
 @dataclass(frozen=True, slots=True)
-class Capacity:
+class OfBatch:
     """Requests per second of one engine at one batch, with the times that belong to it."""
 
     rate: float
@@ -105,7 +105,7 @@ class ForwardPass:
         most = min(self.speed.max_batch, int(self.speed.batched_tokens // requests.computed))
         return _best(
             (
-                Capacity(batch / seconds, seconds, 0.0)
+                OfBatch(batch / seconds, seconds, 0.0)
                 for batch in _batches(most)
                 if (seconds := self._prompts(requests, batch))
             ),
@@ -116,7 +116,7 @@ class ForwardPass:
         """Requests per second by Little's law, batch / (answer tokens x ITL): the best whose pass is within the ITL."""
         return _best(
             (
-                Capacity(batch / (requests.answer * itl), 0.0, itl)
+                OfBatch(batch / (requests.answer * itl), 0.0, itl)
                 for batch in _batches(self._most_sequences(requests))
                 if (itl := self.decode(batch, batch * requests.context))
             ),
@@ -127,13 +127,13 @@ class ForwardPass:
         """Requests per second of an engine that does both: every pass takes in as many prompt tokens as it must."""
         return _best(self._aggregated(requests), targets)
 
-    def _aggregated(self, requests: Requests) -> Iterator[Capacity]:
+    def _aggregated(self, requests: Requests) -> Iterator[OfBatch]:
         for batch in _batches(self._most_sequences(requests)):
             tokens, kv = batch * requests.computed / requests.answer, batch * requests.context
             if tokens <= self.speed.batched_tokens - batch:
                 itl = self.mean_pass(requests, batch, kv)
                 ttft = self.drained(tokens + requests.computed, batch, kv)
-                yield Capacity(batch / (requests.answer * itl), ttft, itl)
+                yield OfBatch(batch / (requests.answer * itl), ttft, itl)
 
     def _prompts(self, requests: Requests, batch: int) -> float:
         return self.drained(batch * requests.computed)
@@ -150,7 +150,7 @@ def _batches(most: int) -> list[int]:
     return [1 + index * (most - 1) // (_MOST_CANDIDATES - 1) for index in range(_MOST_CANDIDATES)]
 
 
-def _best(found: Iterator[Capacity], targets: Targets) -> float:
+def _best(found: Iterator[OfBatch], targets: Targets) -> float:
     """The highest rate within the targets, or where none is within them the highest at all; 0 without candidates."""
     best = max(found, key=lambda each: (each.within(targets), each.rate), default=None)
     return best.rate if best is not None else 0.0

@@ -11,9 +11,9 @@ re-implementation pauses for 180 s after it grew and for 600 s after it shrank, 
 
 What is chosen here: a look every 30 s over the tokens of the last 60 s; the target is a part (`load`) of what the
 performance model says that one replica makes within the SLO; the ratio, unless given, is that of the two capacities
-at the declared workload, once and for all. An aggregated pool follows the same signal without a partner. The guard
-counts from what serves, so that it does not repeat itself while replicas start, and nothing pauses unless tuned to:
-without it the rule follows bursts sooner.
+at the declared workload and rate, once and for all. An aggregated pool follows the same signal without a partner. The
+guard counts from what serves, so that it does not repeat itself while replicas start, and nothing pauses unless tuned
+to: without it the rule follows bursts sooner.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class HeteroScale:
 
     def _wanted(self, now: float, view: PoolView) -> int | None:
         """Replicas of a pool that makes tokens; None where it is not known how many it makes, or should."""
-        made, target = _tokens_per_second(view), self.options.load * view.capacity * view.workload.output_tokens
+        made, target = _tokens_per_second(view), self._target(view)
         if made is None or not 0 < target < math.inf:
             return None
         kept = self._tokens.setdefault(view.name, Recent(WINDOW_SECONDS))
@@ -103,6 +103,10 @@ class HeteroScale:
         pause = Timer(self.options.pause_up if grows else self.options.pause_down)
         return wanted if self._pauses.setdefault((view.name, grows), pause).due(now) else view.count
 
+    def _target(self, view: PoolView) -> float:
+        """Tokens a second that one replica is to make."""
+        return self.options.load * view.capacity.each(max(1, view.count)) * view.workload.output_tokens
+
     def _is_late(self, view: PoolView) -> bool:
         measured, allowed = token_seconds(view), strictest(view.slo.tpot)
         return measured is not None and allowed is not None and measured > self.options.guard * allowed
@@ -110,8 +114,14 @@ class HeteroScale:
     def _ratio(self, prefill: PoolView, decode: PoolView) -> float:
         if self.options.ratio is not None:
             return self.options.ratio
-        known = 0 < prefill.capacity < math.inf and 0 < decode.capacity < math.inf
-        return decode.capacity / prefill.capacity if known else 1.0
+        if not (prefill.capacity.is_known and decode.capacity.is_known):
+            return 1.0
+        return self._at_the_declared_rate(decode) / self._at_the_declared_rate(prefill)
+
+    def _at_the_declared_rate(self, view: PoolView) -> float:
+        """Requests a second of one of the replicas that serve the declared rate at the load that is aimed at."""
+        aimed_at = view.workload.requests_per_second / self.options.load
+        return view.capacity.each(view.capacity.needed(aimed_at))
 
 
 def _tokens_per_second(view: PoolView) -> float | None:

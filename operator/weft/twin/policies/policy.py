@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from weft.domain.capacity import Capacity
     from weft.domain.shape import Plan
     from weft.domain.snapshot import PoolObservation
     from weft.domain.workload import Role, Slo, Workload
@@ -23,8 +24,8 @@ class PoolView:
     """One pool as a policy sees it.
 
     `count` was last asked for, of which `ready` replicas serve and `starting` do not yet; `least` and `most` bound it.
-    `capacity` is requests per second of one replica within `slo`, and `speed` its step times: both by the performance
-    model, not as they truly are. `workload` is what the user declared. `observation` is None before anything was
+    `capacity` is what replicas serve within `slo`, and `speed` the step times of one: both by the performance model,
+    not as they truly are. `workload` is what the user declared. `observation` is None before anything was
     measured.
     """
 
@@ -36,7 +37,7 @@ class PoolView:
     least: int
     most: int
     gpus: int
-    capacity: float
+    capacity: Capacity
     plan: Plan
     speed: EngineSpeed
     slo: Slo

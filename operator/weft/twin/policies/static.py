@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -47,8 +46,9 @@ class Static:
 
     def _count(self, view: PoolView) -> int | None:
         """None where it keeps the count that it has."""
-        part = self.options.part
-        peak: float | None = self._named.get(view.name)
-        if peak is None and part is not None and 0 < view.capacity < math.inf:
-            peak = view.workload.requests_per_second / view.capacity
-        return None if peak is None else view.clamp(replicas_for(peak * (1.0 if part is None else part), 1.0))
+        part, named = self.options.part, self._named.get(view.name)
+        if named is not None:
+            return view.clamp(replicas_for(named * (1.0 if part is None else part), 1.0))
+        if part is None or not view.capacity.is_known:
+            return None
+        return view.clamp(view.capacity.needed(view.workload.requests_per_second * part))
