@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -47,3 +48,14 @@ def test_each_gets_its_part_of_the_rate(file: str) -> None:
     alone, study = prefill["plan"]["capacityRequestsPerSecond"], prefill["study"]
     assert study["bill"]["replicas"] * alone < 0.95 * RATE
     assert study["ratePerReplica"] * study["bill"]["replicas"] == pytest.approx(RATE)
+
+
+def test_what_each_serves_is_told_alone_and_beside_the_others(file: str) -> None:
+    (planned,) = json.loads(weft("plan", "-f", file, "-o", "json").out)
+    alone = planned["pools"][0]["plan"]["capacityRequestsPerSecond"]
+    replicas = planned["pools"][0]["study"]["bill"]["replicas"]
+    said = " ".join(weft("plan", "-f", file).out.split())
+    found = re.search(rf"capacity ([\d.]+) requests/s each alone, ([\d.]+) of {replicas} behind their router", said)
+    assert found is not None
+    assert float(found[1]) == pytest.approx(alone, rel=0.01)
+    assert float(found[2]) * replicas >= 0.99 * RATE

@@ -9,10 +9,14 @@ import pytest
 from tests.decide.test_learning import SLO
 from tests.decide.test_splits import half, over_rdma, split, split_world
 from tests.scaling.cases import seen
+from weft.catalog import load
+from weft.decide.plans.facts import Facts
+from weft.decide.plans.planning import Planned, plan_pool
 from weft.domain.scaling_spec import ScalingSpec
 from weft.domain.shape import EngineName, Shape
 from weft.domain.spec import PoolSpec, RouterKind, RouterSpec
 from weft.domain.workload import Role
+from weft.fabric import build_fabric
 from weft.shaping import share_a_queue
 
 MANAGED = RouterSpec(RouterKind.Managed)
@@ -108,3 +112,26 @@ def test_a_plan_costs_what_runs() -> None:
     status = world.status("pd-prefill")
     assert status.plan is not None
     assert status.plan.verdict.message.startswith(f"{status.desired_replicas} x ")
+
+
+def test_every_capacity_of_a_plan_is_of_replicas_in_company() -> None:
+    """Of what is measured, of what was declared, and of the shape that it leaves."""
+    world = split_world(side(Role.Prefill), side(Role.Decode))
+    world.turn()
+    record, facts = world.pools["pd-prefill"], Facts(build_fabric(world.nodes, (), load()), load())
+    assert record.spec is not None
+    now = record.status.plan
+    assert now is not None
+    earlier = replace(now, shape=replace(now.shape, tensor_parallel=2 * now.shape.tensor_parallel))
+    record = replace(record, status=replace(record.status, plan=earlier))
+    live = replace(record.spec.workload, input_tokens=7_000.0)
+    planned = plan_pool(record, facts, live, now, managed=True)
+    assert isinstance(planned, Planned)
+    assert planned.before is not None
+    known = (planned.capacity, planned.declared, planned.before)
+    assert len({each.alone for each in known[:2]}) == 2
+    assert all(each.each(4) > 1.05 * each.alone for each in known)
+    assert planned.before.gains != planned.declared.gains
+    apart = planned.sharing_no_queue()
+    assert apart.before is not None
+    assert [each.of(4) for each in (apart.capacity, apart.declared, apart.before)] == [4 * each.alone for each in known]

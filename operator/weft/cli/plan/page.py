@@ -205,7 +205,7 @@ def _facts(plan: Plan, pool: PoolRecord, decision: PoolDecision, study: Study | 
     )
     table.add_row(
         "capacity",
-        f"{request_rate(plan.prediction.capacity)} each",
+        _capacity(plan, decision, study),
         Text(f"limited by {plan.prediction.limit}", style="dim"),
     )
     prediction = plan.prediction
@@ -220,6 +220,14 @@ def _facts(plan: Plan, pool: PoolRecord, decision: PoolDecision, study: Study | 
         table.add_row("start-up", start_up.basis, Text(start_up.parts, style="dim"))
     table.add_row("engine", f"{plan.engine.name} {plan.engine.version}", Text(plan.engine.image, style="dim"))
     return table
+
+
+def _capacity(plan: Plan, decision: PoolDecision, study: Study | None) -> str:
+    """Return what each replica serves, also beside the others where that is more."""
+    alone, replicas = f"{request_rate(plan.prediction.capacity)} each", decision.status.desired_replicas
+    if study is None or study.capacity.gain(replicas) <= 1.0:
+        return alone
+    return f"{alone} alone, {digits(study.capacity.each(replicas))} of {replicas} behind their router"
 
 
 def _latency(latency: Percentiles, error_bar: float) -> tuple[str, Text]:
