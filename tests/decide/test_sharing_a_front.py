@@ -120,11 +120,11 @@ def test_every_capacity_of_a_plan_is_of_replicas_in_company() -> None:
     world.turn()
     record, facts = world.pools["pd-prefill"], Facts(build_fabric(world.nodes, (), load()), load())
     assert record.spec is not None
+    live = replace(record.spec.workload, input_tokens=7_000.0)
     now = record.status.plan
     assert now is not None
     earlier = replace(now, shape=replace(now.shape, tensor_parallel=2 * now.shape.tensor_parallel))
     record = replace(record, status=replace(record.status, plan=earlier))
-    live = replace(record.spec.workload, input_tokens=7_000.0)
     planned = plan_pool(record, facts, live, now, managed=True)
     assert isinstance(planned, Planned)
     assert planned.before is not None

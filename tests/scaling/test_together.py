@@ -5,13 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import pytest
-
 from tests.scaling.cases import Pool, seen
 from weft.domain.capacity import Capacity
 from weft.domain.workload import Role
 from weft.scaling import RatioGuard, ScaleAnswer, scale_pool, scale_split
-from weft.scaling.split import sharing_risk
 
 if TYPE_CHECKING:
     from weft.domain.capacity import Gains
@@ -74,11 +71,3 @@ def test_each_half_of_a_split_has_company_of_its_own() -> None:
     first = replace(prefill.request(None), capacity=Capacity(prefill.capacity, GAINS))
     counts = [each.desired for each in scale_split(first, decode.request(None), RatioGuard())]
     assert counts == [3, 5]
-
-
-def test_the_risk_of_a_half_is_by_what_its_replicas_need_in_company() -> None:
-    """A prefill request takes half as much of a GPU's time where each of three replicas carries 4 in place of 2."""
-    halves = [Pool(role=role, declared_rate=8.0).request(None) for role in (Role.Prefill, Role.Decode)]
-    risk = halves[0].spec.risk
-    together = replace(halves[0], capacity=Capacity(2.0, (1.0, 1.5, 2.0)))
-    assert [each.spec.risk for each in sharing_risk(together, halves[1])] == pytest.approx([risk / 3.0, risk / 1.5])

@@ -39,23 +39,15 @@ def sharing_risk(prefill: ScaleRequest, decode: ScaleRequest) -> tuple[ScaleRequ
 
     A request waits if either half falls short, so risks add up, while a margin costs GPUs of its own half only. Where
     margins grow alike with less risk, these shares cost least. Half each while costs are unknown. What a request needs
-    is of as many replicas as the declared rate takes: the shares must not change with every count.
+    is of a lone replica: by what several need (ADR 0113) hardly anything changes.
     """
-    costs = [_gpu_seconds(each) for each in (prefill, decode)]
+    costs = [each.gpus / each.capacity.alone if each.capacity.is_known else 0.0 for each in (prefill, decode)]
     shares = [cost / sum(costs) for cost in costs] if min(costs) > 0.0 else [0.5, 0.5]
     first, second = (
         changed(each, spec=changed(each.spec, risk=each.spec.risk * share))
         for each, share in zip((prefill, decode), shares, strict=True)
     )
     return first, second
-
-
-def _gpu_seconds(request: ScaleRequest) -> float:
-    """GPU-seconds of a half for one request; 0 where that is unknown."""
-    capacity = request.capacity
-    if not capacity.is_known:
-        return 0.0
-    return request.gpus / capacity.each(request.spec.needed(request.declared_rate, capacity))
 
 
 def _outside(answer: ScaleAnswer, guard: RatioGuard) -> ScaleAnswer:
