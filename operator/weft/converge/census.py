@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from weft.converge.replicas import Replica
+    from weft.domain.reasons import Explanation
     from weft.domain.snapshot import PoolRecord
 
 
@@ -28,6 +29,7 @@ class Census:
     paused: bool  # outdated replicas stay as they are
     finishing: int  # those leaving whose engines have requests left
     waiting: str | None  # the scheduler's word on a pod, what a replica's gates wait for, or how far its start is
+    awaited: Explanation | None = None  # why requests reach replicas without the routers that the spec asks for
 
     @classmethod
     def of(cls, pool: PoolRecord, replicas: Sequence[Replica], finishing: int = 0) -> Census:

@@ -148,4 +148,4 @@ def _what_moves(pool: PoolRecord, census: Census) -> Explanation | None:
         (census.ready < census.desired, Reason.Scaling, f"{_counted(census)}{waiting}"),
         (census.leaving > 0, Reason.Draining, _leaving(census)),
     )
-    return next((Explanation(reason, message) for holds, reason, message in claims if holds), None)
+    return next((Explanation(reason, message) for holds, reason, message in claims if holds), census.awaited)

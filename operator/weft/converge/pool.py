@@ -15,7 +15,7 @@ from weft.converge.engine_fronts import EngineFronts, engine_at_a_gateway, engin
 from weft.converge.observed_pool import ObservedPool
 from weft.converge.phases import with_phases
 from weft.converge.relabelling import Relabelling
-from weft.converge.serving import front_trouble, route_trouble
+from weft.converge.serving import before_routers, front_trouble, route_trouble
 from weft.converge.starting import create_missing, release_whole, waits_for_domain
 from weft.domain import labels
 from weft.domain.errors import Blocked, Invalid
@@ -72,7 +72,10 @@ def converge_pool(
         return Convergence((), _progress(pool, Census.of(pool, replicas), None, None))
     fronts = EngineFronts.of(pool, replicas, around)
     departures, edited = Departures.of(observed, fronts), Relabelling.of(pool, replicas, heard.now)
-    wanted, front_refused = _or_refusal(lambda: wanted_objects(pool, replicas, fronts))
+    trouble = _front_trouble(pool, around, fronts)
+    awaited = before_routers(around, trouble) if pool.router_kind is RouterKind.Managed else None
+    directly = awaited is not None
+    wanted, front_refused = _or_refusal(lambda: wanted_objects(pool, replicas, fronts, directly=directly))
     created, pods_refused = _or_refusal(lambda: tuple(create_missing(pool, replicas, around)))
     knows_what_is_wanted = front_refused is None and _can_be_read(pool)
     actions = (
@@ -85,9 +88,10 @@ def converge_pool(
         *created,
     )
     census, phases = _counted(observed, fronts, departures)
+    census = replace(census, awaited=awaited)
     again = _soonest(phases, departures.changes_after_seconds, edited.changes_after_seconds)
-    trouble = around.taken(wanted) or _front_trouble(pool, around, fronts)
-    progress = _progress(pool, census, front_refused or pods_refused, trouble)
+    unreached = around.taken(wanted) or (None if directly else trouble)
+    progress = _progress(pool, census, front_refused or pods_refused, unreached)
     return Convergence(actions, progress, again_seconds=again)
 
 
@@ -111,15 +115,20 @@ def _soonest(*seconds: float | None) -> float | None:
     return min((each for each in seconds if each is not None and isfinite(each)), default=None)
 
 
-def wanted_objects(pool: PoolRecord, replicas: Sequence[Replica], fronts: EngineFronts | None) -> tuple[Json, ...]:
-    """Everything but pods that the pool should own now; nothing while its spec cannot be read."""
+def wanted_objects(
+    pool: PoolRecord, replicas: Sequence[Replica], fronts: EngineFronts | None, *, directly: bool = False
+) -> tuple[Json, ...]:
+    """Everything but pods that the pool should own now; nothing while its spec cannot be read.
+
+    `directly` says that the Service leads to the replicas for as long as no router answers.
+    """
     if pool.spec is None:
         return ()
     plan = pool.status.plan
     spans = plan is not None and plan.shape.pods > 1
     spanned = any(pod.rank > 0 for replica in replicas for pod in replica.pods)
     only = fronts.only if fronts is not None else {}
-    found = [render_service(pool, only), render_disruption_budget(pool)]
+    found = [render_service(pool, only, directly=directly), render_disruption_budget(pool)]
     if spans or spanned:
         found.append(render_ranks_service(pool))
     if fronts is not None:

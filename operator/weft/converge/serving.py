@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from weft.domain.reasons import Explanation, Reason
-from weft.render import ROUTE, ROUTER_ACCOUNT, front_image, front_name
+from weft.render import ROUTE, ROUTER_ACCOUNT, chooses_replicas, front_image, front_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,6 +27,18 @@ def front_trouble(around: ObjectsAround, pair: str = "") -> Explanation | None:
             f"the ServiceAccount {ROUTER_ACCOUNT} is missing; an administrator runs: {command}",
         )
     return Explanation(Reason.FrontStarting, f"no pod of Deployment {name} is ready yet")
+
+
+def before_routers(around: ObjectsAround, trouble: Explanation | None) -> Explanation | None:
+    """Why the Service of a pool that is to have routers stays with the replicas, or None where it does not.
+
+    A pool that served without routers, and gets some by an edit, goes on so until one of them answers: their image may
+    have to be pulled first, and may not exist.
+    """
+    service = around.mine("v1", "Service", around.owner.name)
+    if trouble is None or service is None or not chooses_replicas(service.body, around.owner):
+        return None
+    return Explanation(trouble.reason, f"{trouble.message}: until then Service {around.owner.name} leads to replicas")
 
 
 def image_of_front(around: ObjectsAround, of: str) -> str:

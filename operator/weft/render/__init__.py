@@ -44,6 +44,7 @@ from weft.render.revision import revision, revision_asked
 from weft.render.service import (
     asks_every_pod,
     chooses_front,
+    chooses_replicas,
     leader_selector,
     only_front,
     paired_selector,
@@ -70,6 +71,7 @@ __all__ = [
     "Json",
     "asks_every_pod",
     "chooses_front",
+    "chooses_replicas",
     "compute_domain_name",
     "domain_name_of",
     "domain_owner_of",

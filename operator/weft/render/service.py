@@ -54,11 +54,20 @@ def asks_every_pod(spec: PoolSpec | None) -> bool:
     return spec is not None and spec.balancing is not Balancing.Internal
 
 
-def render_service(pool: PoolRecord, only: Mapping[str, str] = NOTHING_MORE) -> Json:
-    """The pool's Service, for its replicas or its managed routers, of the latter only those with the labels `only`."""
-    managed = pool.router_kind is RouterKind.Managed
+def render_service(pool: PoolRecord, only: Mapping[str, str] = NOTHING_MORE, *, directly: bool = False) -> Json:
+    """The pool's Service, for its replicas or its managed routers, of the latter only those with the labels `only`.
+
+    With `directly` it is for the replicas though there are to be routers.
+    """
+    managed = pool.router_kind is RouterKind.Managed and not directly
     replicas = dict(routed_selector(pool.key, every_pod=asks_every_pod(pool.spec)))
     return _service(pool.key, pool_labels(pool), {**front_selector(pool.key), **only} if managed else replicas)
+
+
+def chooses_replicas(service: Json, pool: ResourceKey) -> bool:
+    """Whether a Service as `render_service` makes it chooses replicas of a pool, and no routers."""
+    asked = dict(service["spec"].get("selector") or {})
+    return any(asked == dict(routed_selector(pool, every_pod=every_pod)) for every_pod in (False, True))
 
 
 def only_front(engine: EngineName, *, beside: bool) -> dict[str, str]:
