@@ -167,10 +167,12 @@ class Writer:
         answer = self._write(namespace, "Pod", request)
         if answer.ok:
             return answer.body
-        if answer.finds_nothing or answer.conflicts:  # on conflict the name has another UID now
+        if answer.finds_nothing:
             return None
+        # On conflict the name has another UID now, or the pod was changed faster than the API server retries.
         # A ValidatingAdmissionPolicy without a reason refuses with 422, and so may a pod that was changed meanwhile.
-        if answer.status != UNPROCESSABLE or self._is_left(request.path, uid, is_left):
+        may_be_done = answer.conflicts or answer.status == UNPROCESSABLE
+        if not may_be_done or self._is_left(request.path, uid, is_left):
             raise refused(answer)
         return None
 
