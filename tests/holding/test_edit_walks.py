@@ -135,6 +135,11 @@ def test_whatever_is_edited_when_nothing_is_lost_and_all_comes_to_rest(walk: lis
         take(course, step)
     heal(course)
     course.rest()
+    assert_as_asked(course)
+
+
+def assert_as_asked(course: Edited) -> None:
+    """Each pool serves as its spec says, has said so, and nothing else is left."""
     for name in NAMES:
         assert course.serving(name) == course.replicas(name), course.describe()
         assert len(course.replicas(name)) == 1, course.describe()
