@@ -36,7 +36,7 @@ NOT_FOUND = ApiResponse(404, {"message": "not found"})
 class PlayedServer:
     """Pools are `bodies` by name; all else is in the cluster.
 
-    `about_to` is told of each write to the cluster, `wrote` of any, and `changed` gets each pool that is another one now.
+    `about_to` is told of each write to the cluster, `wrote` of any; `changed` gets each pool that is another one now.
     `answers` are those to the next writes, `only` of one method and content type where it is set.
     """
 
