@@ -71,6 +71,14 @@ class Alone(Operation):
     def snapshot(self) -> Snapshot:
         return replace(super().snapshot(), queueing=KUEUE, observations=dict(self.observations))
 
+    def go_on(self) -> None:
+        """Routers get ready, too: until they are, the Service of a pool that had none leads to its replicas."""
+        super().go_on()
+        for each in self.cluster.objects_of(TEAM):
+            if each.kind == "Deployment" and not each.body.get("status"):
+                self.cluster.object(each.kind, each.name)["status"] = {"readyReplicas": each.body["spec"]["replicas"]}
+                self.cluster.revision += 1
+
     def become(self, spec: Json) -> None:
         """The user applies another spec, and time passes until nothing moves."""
         body = self.bodies["chat"]
