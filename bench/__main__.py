@@ -1,4 +1,7 @@
-"""`python -m bench [NAME ...] [--histories N] [--json FILE]`: measure what has a floor; 1 if one is missed."""
+"""`python -m bench [NAME ...] [--histories N] [--json FILE]`: measure what has a floor; 1 if one is missed.
+
+`python -m bench routers --help`: a report without a floor, which needs programs that are no part of Weft.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from bench import converge, decide, demo, growth, percentiles, scale, settling, suites, twin
+from bench import converge, decide, demo, growth, percentiles, routers, scale, settling, suites, twin
 from bench.machine import this_machine
 from bench.result import document, table
 
@@ -110,6 +113,13 @@ def main(arguments: Sequence[str], benchmarks: Mapping[str, Benchmark], usual: S
     return 0 if told["passed"] else 1
 
 
+def command(arguments: Sequence[str]) -> int:
+    """Run what a command line says."""
+    if arguments[:1] == ["routers"]:
+        return routers.main(arguments[1:])
+    return main(arguments, BENCHMARKS, USUAL)
+
+
 def _count(text: str) -> int:
     """One or more."""
     if not text.isdecimal() or int(text) == 0:
@@ -130,6 +140,6 @@ def _writable(name: str) -> Path:
 
 if __name__ == "__main__":
     try:
-        sys.exit(main(sys.argv[1:], BENCHMARKS, USUAL))
+        sys.exit(command(sys.argv[1:]))
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
