@@ -42,7 +42,7 @@ def main(arguments: Sequence[str]) -> int:
         *(options.seconds, options.busy, options.engines, options.fronts, options.output_tokens, options.pace)
     )
     minutes = sum(each.takes_seconds(conditions) for each in cases) / options.at_once / 60
-    print(f"{len(cases)} runs, {options.at_once} at once: some {minutes:.0f} minutes", file=sys.stderr)
+    print(f"{len(cases)} runs, {options.at_once} at once: about {math.ceil(minutes)} minutes", file=sys.stderr)
     try:
         found = asyncio.run(measured(cases, conditions, options.at_once))
     except RuntimeError as problem:
@@ -105,7 +105,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--sglang-router", type=_program, metavar="PATH", help="of the program `sglang-router`")
     add(
         "--threshold",
-        type=int,
+        type=_whole,
         nargs="*",
         default=[OWN_THRESHOLD],
         metavar="N",
@@ -119,9 +119,9 @@ def _parser() -> argparse.ArgumentParser:
     add("--busy", type=_positive, default=USUAL.busy, metavar="PART", help="of the engines' time (0.7)")
     add("--engines", type=_several, default=USUAL.engines, metavar="N", help="behind the routers (4)")
     add("--fronts", type=_count, default=USUAL.fronts, metavar="N", help="routers at once, that share clients (1)")
-    add("--output-tokens", type=int, default=USUAL.output_tokens, metavar="N", help="of an answer; 0: prefill (60)")
+    add("--output-tokens", type=_whole, default=USUAL.output_tokens, metavar="N", help="of an answer; 0: prefill (60)")
     add("--pace", type=_positive, default=USUAL.pace, metavar="X", help="seconds here for one of an engine (1)")
-    add("--at-once", type=_count, default=4, metavar="N", help="runs side by side (4)")
+    add("--at-once", type=_count, default=6, metavar="N", help="runs side by side (6)")
     return parser
 
 
@@ -130,6 +130,12 @@ def _program(text: str) -> Path:
     if not path.is_file():
         raise argparse.ArgumentTypeError(f"{text} is no file: name the router's program")
     return path
+
+
+def _whole(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text} is no whole number of at least 0")
+    return int(text)
 
 
 def _count(text: str) -> int:

@@ -161,11 +161,12 @@ async def drive(case: Case, conditions: Conditions, fronts: Sequence[str], engin
         driving = Driving(Clock(conditions.pace), fronts, known, session, Random(seed.random()))
         sending = driving.requests(sessions, rate, conditions.seconds)
         joining = [_joining(driving, case.counts_from(conditions), engines)] if case.traffic.joins else []
-        watching = asyncio.create_task(driving.watch())
+        watching, *working = [asyncio.create_task(each) for each in (driving.watch(), sending, *joining)]
         try:
-            await asyncio.gather(sending, *joining)
+            await asyncio.gather(*working)
         finally:
-            watching.cancel()
+            for each in (watching, *working):
+                each.cancel()
     return _figures(driving, case.counts_from(conditions), all_engines)
 
 

@@ -18,6 +18,7 @@ MODEL = "played"
 CHAT = "/v1/chat/completions"
 # SGLang's router asks whether an engine speaks gRPC, which is no error: nothing is told of it.
 _SILENT = logging.Logger("played engine", logging.CRITICAL)  # noqa: LOG001 - one that nobody else gets
+_SHUTDOWN_SECONDS = 0.5  # nobody waits for what is still inside
 _LARGEST_BYTES = 1 << 26
 _CHOICE = {"index": 0, "message": {"role": "assistant", "content": "ok"}, "finish_reason": "stop"}
 _ABOUT = {"status": "ok", "model_path": MODEL, "served_model_name": MODEL, "is_generation": True}
@@ -38,7 +39,7 @@ def tokens_of(body: dict[str, Any]) -> Tokens:
 @asynccontextmanager
 async def served(engine: PlayedEngine) -> AsyncIterator[str]:
     """Its address, for as long as the block runs."""
-    runner = web.AppRunner(_api(engine), access_log=None, logger=_SILENT)
+    runner = web.AppRunner(_api(engine), access_log=None, logger=_SILENT, shutdown_timeout=_SHUTDOWN_SECONDS)
     await runner.setup()
     try:
         await web.TCPSite(runner, "127.0.0.1", 0).start()

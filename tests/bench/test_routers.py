@@ -145,9 +145,10 @@ def test_lines_join_the_seeds_of_each_setting() -> None:
         (["--vllm-router", "/nowhere/vllm-router"], "/nowhere/vllm-router is no file: name the router's program"),
         (["--engines", "1"], "1 is no number of at least 2"),
         (["--pace", "0"], "0 is no number above 0"),
+        (["--threshold", "-1"], "-1 is no whole number of at least 0"),
         (["--seeds", "0"], "0 is no number of at least 1"),
     ],
-    ids=["no router", "no file", "one engine", "no pace", "no seed"],
+    ids=["no router", "no file", "one engine", "no pace", "below 0", "no seed"],
 )
 def test_what_cannot_be_run_is_said_first(
     arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
