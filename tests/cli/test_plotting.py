@@ -171,7 +171,7 @@ def test_without_matplotlib_it_says_what_to_install_and_leaves_the_file(
 
 def test_what_cannot_be_written_is_told_and_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "folder.svg").mkdir()
-    with pytest.raises(CommandFailure, match="it is no file"):
+    with pytest.raises(CommandFailure, match="it is a folder"):
         write_plot(llama(), tmp_path / "folder.svg")
     with pytest.raises(CommandFailure, match="there is no such folder"):
         write_plot(llama(), tmp_path / "nowhere" / "plan.svg")

@@ -87,8 +87,8 @@ def paths(value: Any, here: Path = ()) -> Iterator[Path]:  # noqa: ANN401 - any 
         yield from paths(each, (*here, key))
 
 
-def odd(value: Any, data: st.DataObject) -> Any:  # noqa: ANN401 - any JSON
-    """A value of the same type."""
+def odd(value: Any, data: st.DataObject, *, listed: bool) -> Any:  # noqa: ANN401 - any JSON
+    """A value of the same type, or null for a field: an API server lists objects that may be empty, and never null."""
     if isinstance(value, bool):
         return not value
     if isinstance(value, str):
@@ -100,7 +100,7 @@ def odd(value: Any, data: st.DataObject) -> Any:  # noqa: ANN401 - any JSON
     if value and all(isinstance(each, str) for each in value.values()):
         key = data.draw(st.sampled_from([*value, *KEYS]))
         return {**value, key: data.draw(st.sampled_from(TEXTS))}
-    return data.draw(st.sampled_from([{}, None]))
+    return {} if listed else data.draw(st.sampled_from([{}, None]))
 
 
 def changed(body: Json, data: st.DataObject) -> Json:
@@ -113,7 +113,7 @@ def changed(body: Json, data: st.DataObject) -> Json:
     if isinstance(at, dict) and data.draw(st.booleans()):
         del at[path[-1]]
     else:
-        at[path[-1]] = odd(at[path[-1]], data)
+        at[path[-1]] = odd(at[path[-1]], data, listed=isinstance(at, list))
     return body
 
 

@@ -205,18 +205,18 @@ def declared_want(request: ScaleRequest) -> Want:
 
 def held_want(sight: Sight, problem: str) -> Want:
     """The want while nothing is measured; a pool that has no count yet starts as declared."""
-    declared = declared_want(sight.request)
     if sight.request.current == 0:
-        return declared
-    needed = declared.replicas if sight.untold and declared.replicas is not None else 0
-    return Want(None, may_shrink=False, basis=problem, declared=needed)
+        return declared_want(sight.request)
+    needed = declared_want(sight.request).replicas if sight.untold else None
+    return Want(None, may_shrink=False, basis=problem, declared=needed or 0)
 
 
 def _serves(capacity: Capacity, replicas: int) -> str:
     """What one replica serves, and each of so many that share a queue."""
-    each = digits(capacity.each(replicas))
-    together = f", each of {replicas} behind their router {each}" if capacity.gain(replicas) > 1.0 else ""
-    return f"one replica serves {request_rate(capacity.alone)}{together}"
+    alone = f"one replica serves {request_rate(capacity.alone)}"
+    if capacity.gain(replicas) <= 1.0:
+        return alone
+    return f"{alone}, each of {replicas} behind their router {digits(capacity.each(replicas))}"
 
 
 def demand(sight: Sight) -> Demand:
