@@ -112,20 +112,31 @@ def test_what_a_notice_leaves_goes_to_requests_first_and_then_to_routers(drain_s
     assert [each.hurries for each in actions if isinstance(each, ForgetWorker)] == [not waits]
 
 
-def test_who_has_no_time_for_routers_is_deleted_before_they_are_asked_about_others() -> None:
-    """A router that is slow to answer may take ten seconds of a pass."""
-    spec_of = spec(router=MANAGED)
-    record = pool(spec_of, plan(shape(8, engine=EngineName.SGLang)), ("node-a",), ("node-b",))
+def two_leaving(*gone: str) -> tuple[list[Action], list[str]]:
+    """What is done as two replicas leave while these nodes are reclaimed, and the nodes that it is about."""
+    record = pool(spec(router=MANAGED), plan(shape(8, engine=EngineName.SGLang)), ("node-a",), ("node-b",))
     world = World()
     world.settle(record)
     for number, body in enumerate(world.pods.values()):
         body["status"]["podIP"] = f"10.0.0.{number}"
     world.pods["router"] = front("router")
-    reclaimed(world, "node-b")
+    reclaimed(world, *gone)
     actions = leaving(without(record), world)
+    return actions, [world.pods[each.name]["spec"]["nodeName"] for each in actions]  # type: ignore[union-attr]
+
+
+def test_who_has_no_time_for_routers_is_deleted_before_they_are_asked_about_others() -> None:
+    """A router that is slow to answer may take ten seconds of a pass."""
+    actions, nodes = two_leaving("node-b")
     assert [type(each) for each in actions] == [DeletePod, ForgetWorker, ForgetWorker, DeletePod]
-    nodes = [world.pods[each.name]["spec"]["nodeName"] for each in actions]  # type: ignore[union-attr]
     assert nodes == ["node-b", "node-b", "node-a", "node-a"]
+
+
+def test_all_who_have_no_time_for_routers_are_deleted_before_any_is_asked() -> None:
+    """A machine of eight replicas would have to wait eight times for a router that is slow to answer."""
+    actions, nodes = two_leaving("node-a", "node-b")
+    assert [type(each) for each in actions] == [DeletePod, DeletePod, ForgetWorker, ForgetWorker]
+    assert nodes == ["node-a", "node-b", "node-a", "node-b"]
 
 
 def test_a_replica_whose_sidecar_fails_is_not_forgotten() -> None:

@@ -16,6 +16,7 @@ from weft.converge.draining import (
 )
 from weft.converge.engine_fronts import engine_of
 from weft.converge.generations import kept_for_their_front, router_overdue_in_seconds
+from weft.domain.action import ForgetWorker
 from weft.domain.crews import routers_before
 from weft.domain.spec import RouterKind
 from weft.engines import LeavesBy, adapter_for, engine_label
@@ -61,15 +62,19 @@ class Departures:
             ends += [router_overdue_in_seconds(pool, observed.pods, now), *lasting.values()]
         return cls(observed, free, len(finishing), min(ends, default=inf))
 
-    def actions(self) -> Iterator[Action]:
+    def actions(self) -> tuple[Action, ...]:
         """Actions that take leaving replicas out of their front, and then delete their pods.
 
-        The first are those that have no time for routers: one that is asked about others may take seconds to answer.
+        The first are those that have no time for routers, all of them before any router is asked: one that is slow to
+        answer may take seconds for each.
         """
         fabric = self.observed.fabric
-        in_order = sorted(self.free_to_go, key=lambda each: not hurries_from_routers(each[0], fabric, each[1]))
-        for replica, way in in_order:
-            yield from retire(replica, fabric, way)
+        hurried: list[Action] = []
+        others: list[Action] = []
+        for replica, way in self.free_to_go:
+            found = hurried if hurries_from_routers(replica, fabric, way) else others
+            found.extend(retire(replica, fabric, way))
+        return (*sorted(hurried, key=lambda each: isinstance(each, ForgetWorker)), *others)
 
 
 def _ways_to_leave(observed: ObservedPool) -> dict[EngineName | None, WayToLeave]:
