@@ -135,6 +135,21 @@ def test_of_two_pools_that_want_the_one_place_only_one_gives_up_a_replica() -> N
     assert [0] == world.serving("other")
 
 
+def test_what_a_pool_with_another_silent_node_was_promised_is_no_room_either() -> None:
+    """Its first successor has no pod yet when the node of a pool falls silent that is judged before it."""
+    sizes = {"chat": 1, "other": 2}
+    world = Operation.of(boards(4), *(pool_body(name, "H200", 8, n, rollout=IN_PLACE) for name, n in sizes.items()))
+    world.rest()
+    assert [("b-0",), ("b-1",), ("b-2",)] == world.nodes_of("chat") + world.nodes_of("other")
+    silence(world, "b-1", "b-2")
+    world.turn(1, 10.0)
+    silence(world, "b-0")
+    for _ in range(8):
+        world.cluster.now += 10.0
+        world.decide()
+    assert [("b-0",), ("b-2",), ("b-3",)] == world.nodes_of("chat") + world.nodes_of("other")
+
+
 def test_one_whose_successor_serves_is_given_up_though_nothing_has_room_any_more() -> None:
     """Surge brought the successor before the node was given up, to the last free one."""
     world = serving(3, 2)

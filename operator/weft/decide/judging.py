@@ -6,13 +6,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from weft.decide.pass_state import PassState
-from weft.decide.replicas.promises import free_map
+from weft.decide.replicas.promises import free_map, promised
 from weft.decide.replicas.silence import Judging, promised_to_successors
 from weft.decide.replicas.succession import resettled
 from weft.decide.replicas.survivors import survivors
 from weft.domain.stumbling import stumbled
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from weft.decide.counting.counts import Prospect
     from weft.decide.order import Unit
     from weft.decide.plans.facts import Facts
@@ -27,7 +29,8 @@ def all_judged(
 ) -> PassState:
     """Judge all existing replicas before any new one is placed: their promises are older.
 
-    Pools on silent nodes come last: whether to wait for those depends on what the promises to all others leave.
+    Pools on silent nodes come last: whether to wait for those depends on what the promises to all others leave, those
+    to pools among them that are judged later, too.
     """
     free = free_map(facts.fabric, snapshot.pods, snapshot.pools)
     splits = {split.key.uid: split for split in reversed(snapshot.splits)}
@@ -35,28 +38,48 @@ def all_judged(
     held = {pool.key.uid for unit in state.by_plan(units)[1] for pool in unit}
     plans = {uid: None if uid in held else prospect.planned for uid, prospect in known.items()}
     judged: dict[str, Survivors] = {}
-    promised: list[Hold] = []
+    given: list[Hold] = []
+    later = _promised_later(units, roll, free)
     for unit in sorted(units, key=roll.are_reached, reverse=True) if roll.silent else units:
         for pool in unit:
             try:
+                _release(later.pop(pool.key.uid, ()), free)
                 judged[pool.key.uid] = survivors(pool, plans[pool.key.uid], roll, free)
-                promised += _promised(pool, judged[pool.key.uid], plans[pool.key.uid], roll, free)
+                given += _given(pool, judged[pool.key.uid], plans[pool.key.uid], roll, free)
             except Exception as error:
                 raise stumbled(error, pool) from error
-    for hold in promised:
-        free.release(hold)
+    _release(given, free)
     settled = {uid: resettled(seen, plans[uid], free, snapshot.now) for uid, seen in judged.items()}
     return replace(state, survivors=settled)
 
 
-def _promised(
-    pool: PoolRecord, seen: Survivors, planned: Planned | None, roll: Roll, free: FreeMap
-) -> tuple[Hold, ...]:
+def _promised_later(units: Iterable[Unit], roll: Roll, free: FreeMap) -> dict[str, list[Hold]]:
+    """What pools on silent nodes were promised, by UID, reserved until they are judged themselves."""
+    silent = [pool for unit in units if not roll.are_reached(unit) for pool in unit] if roll.silent else []
+    found = {
+        pool.key.uid: [hold for each in roll.replicas(pool) for hold in promised(pool, each, free.fabric)]
+        for pool in silent
+    }
+    for holds in found.values():
+        _reserve(holds, free)
+    return found
+
+
+def _reserve(holds: Iterable[Hold], free: FreeMap) -> None:
+    for hold in holds:
+        free.reserve(hold)
+
+
+def _release(holds: Iterable[Hold], free: FreeMap) -> None:
+    for hold in holds:
+        free.release(hold)
+
+
+def _given(pool: PoolRecord, seen: Survivors, planned: Planned | None, roll: Roll, free: FreeMap) -> tuple[Hold, ...]:
     """Places of the successors of its replicas on silent nodes, reserved."""
     if planned is None or not roll.silent or not seen.losses:
         return ()
     judging = Judging(planned, roll.replicas(pool), roll.pools, roll.silent, free)
     holds = promised_to_successors(seen.losses, judging)
-    for hold in holds:
-        free.reserve(hold)
+    _reserve(holds, free)
     return holds

@@ -135,12 +135,18 @@ def keep_promise(pool: PoolRecord, replica: AssignedReplica, shape: Shape | None
         if shape is not None and leaves_domain(assignment, shape, free.fabric):
             message = f"replica {assignment.replica} is placed anew: its nodes no longer share one NVLink domain"
             return Explanation(Reason.SlotTaken, message)
-    for rank, hold in enumerate(holds_of(pool, assignment, free.fabric)):
-        if rank not in bound:
-            free.reserve(hold)
-        elif hold.joins:
-            free.reserve(replace(hold, gpus=0))  # the pod is there, and its node not yet in the domain
+    for hold in promised(pool, replica, free.fabric):
+        free.reserve(hold)
     return None
+
+
+def promised(pool: PoolRecord, replica: AssignedReplica, fabric: Fabric) -> Iterator[Hold]:
+    """What a persisted assignment still needs: places of pods that are not bound, and nodes not yet in its domain."""
+    for rank, hold in enumerate(holds_of(pool, replica.assignment, fabric)):
+        if rank not in replica.bound:
+            yield hold
+        elif hold.joins:
+            yield replace(hold, gpus=0)  # the pod is there, and its node not yet in the domain
 
 
 def take_back(pool: PoolRecord, replica: AssignedReplica, free: FreeMap) -> None:
