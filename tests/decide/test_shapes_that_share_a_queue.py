@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.render.pools import LLAMA, RELEASE, plan, pool, shape, spec
+from weft.decide.counting.counts import Prospect, count
 from weft.decide.course import Turn, from_nothing
 from weft.decide.plans.planning import Planned
 from weft.decide.replicas.health import AssignedReplica
@@ -28,6 +29,7 @@ from weft.domain.capacity import Capacity
 from weft.domain.pool_memory import ScaleMemory
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.scaling_spec import ScalingSpec
+from weft.domain.snapshot import Snapshot
 from weft.domain.start_up import StartUp
 from weft.domain.status import Assignment, LeftShape
 from weft.domain.workload import Role
@@ -118,3 +120,15 @@ def test_no_more_are_missed_than_serve_the_rate_together() -> None:
     """Four large ones and a part of a fifth serve 12 requests/s; alone it would be six of them."""
     assert wanted_at_once(from_nothing(turn(LARGE, 0, 4), 4), SMALL.of(8)) == 4
     assert wanted_at_once(from_nothing(turn(SMALL, 0, 2), 2), LARGE.of(2)) == 3
+
+
+def test_no_replica_more_comes_from_a_rounding_error_where_another_shape_takes_over() -> None:
+    """14 replicas of 0.3 requests/s serve 4.2, as 7 of 0.6 do; in binary fractions it is a little more."""
+    small, planned = Capacity(0.3), turn(Capacity(0.6), 14, 14, before=Capacity(0.3)).planned
+    verdict = Explanation(Reason.Outgrown, "it serves more")
+    planned = replace(planned, before=small, plan=replace(planned.plan, shape=shape(4), verdict=verdict))
+    record = replace(planned.pool, status=replace(planned.pool.status, desired_replicas=14))
+    planned = replace(planned, pool=record, spec=replace(planned.spec, scaling=ScalingSpec(max_replicas=20)))
+    prospect, snapshot = Prospect(record, planned, None, None), Snapshot(NOW, (record,), (), (), ())
+    (answer,) = count((prospect,), None, snapshot, {})
+    assert answer.desired == 7

@@ -57,6 +57,13 @@ def test_what_so_many_serve_takes_exactly_so_many(replicas: int, capacity: float
     assert found.of(replicas) == pytest.approx(replicas * found.each(replicas))
 
 
+@given(replicas=st.integers(0, 1000), capacity=CAPACITIES, gains=SOME)
+def test_a_shape_that_serves_the_same_takes_as_many_replicas(replicas: int, capacity: float, gains: Gains) -> None:
+    """15 replicas of 0.7 requests/s serve 10.5, which is a little more than 15 of them in binary fractions."""
+    assert Capacity(capacity, gains).instead_of(replicas, Capacity(capacity, gains)) == replicas
+    assert Capacity(2.0 * capacity).instead_of(replicas, Capacity(capacity)) == (replicas + 1) // 2
+
+
 def test_between_two_counts_the_part_is_of_what_one_more_adds() -> None:
     """Two at 2.5 requests/s each serve 5, three at 3 serve 9: one at 2 and half of the next 3, then half of 4."""
     assert [1.5, 2.5, 4.5] == [TOGETHER.exactly(rate) for rate in (3.5, 7.0, 13.5)]

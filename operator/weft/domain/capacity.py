@@ -58,6 +58,10 @@ class Capacity:
             before = replicas * gain
         return alone / self.gain(len(self.gains))
 
+    def instead_of(self, replicas: int, before: Capacity) -> int:
+        """The fewest replicas that serve what so many of another capacity do, 0 for none; `alone` is above 0."""
+        return math.ceil(self.exactly(before.of(replicas)) - _ROUNDING)
+
     def lone(self) -> Capacity:
         """The same of replicas that share no queue."""
         return Capacity(self.alone) if self.gains else self

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -188,17 +187,18 @@ def _in_its_replicas(planned: Planned, current: int, memory: ScaleMemory | None)
         return current, memory
     if not goes_by_what_it_serves(planned) or planned.declared.alone <= 0:
         return current, memory
+    now, before = planned.declared, earlier[1]
     if memory is not None:
-        wanted, kept = (_served_by(planned.declared, samples, earlier[1]) for samples in (memory.wanted, memory.kept))
+        wanted, kept = (_instead_of(samples, before, now) for samples in (memory.wanted, memory.kept))
         memory = changed(memory, wanted=wanted, kept=kept)
-    return math.ceil(planned.declared.exactly(earlier[1].of(current))), memory
+    return now.instead_of(current, before), memory
 
 
-def _served_by(
-    now: Capacity, samples: tuple[tuple[float, int], ...], before: Capacity
+def _instead_of(
+    samples: tuple[tuple[float, int], ...], before: Capacity, now: Capacity
 ) -> tuple[tuple[float, int], ...]:
     """The counts in replicas of another capacity that serve what these would have served."""
-    return tuple([(at, math.ceil(now.exactly(before.of(count)))) for at, count in samples])
+    return tuple([(at, now.instead_of(count, before)) for at, count in samples])
 
 
 def _of_these_lengths(memory: ScaleMemory | None, declared: Workload) -> ScaleMemory | None:
