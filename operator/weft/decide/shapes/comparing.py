@@ -78,12 +78,12 @@ def as_many_as_serve_now(turn: Turn) -> int:
     before, now = turn.planned.before, turn.planned.declared
     if before is None or now.alone <= 0:
         return 1
-    serving = now.exactly(before.of(len(turn.survivors.replicas)))
+    have = len(turn.survivors.replicas)
     if comes_back(turn.planned):
         scaling, shape = turn.planned.spec.scaling, turn.planned.plan.shape
-        most = max(serving, just_wanted(turn), wanted_within_the_hour(turn))
+        most = max(now.exactly(before.of(have)), just_wanted(turn), wanted_within_the_hour(turn))
         return min(scaling.affordable(shape.gpus, shape.pods), math.ceil(MORE * most))
-    return max(1, min(turn.scale.desired, math.ceil(serving - ROUNDING)))
+    return max(1, min(turn.scale.desired, now.instead_of(have, before)))
 
 
 def just_wanted(turn: Turn) -> int:
