@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -23,8 +24,7 @@ ESCAPES = (("\\", r"\\"), ("\n", r"\n"), ('"', r"\""))
 @example("name{}")
 def test_a_series_has_the_key_that_the_parser_finds(series: str) -> None:
     plain = exposition._plain(series)
-    samples = exposition._samples(f"{series} 1")
-    assert plain is None or [plain] == [series_key(each.name, each.labels) for each in samples]
+    assert plain is None or [plain] == [key for key, _ in exposition._samples(f"{series} 1")]
 
 
 @given(st.dictionaries(st.sampled_from(["a", "b_1", "le"]), st.text(st.characters(exclude_categories=["Cs"]))))
@@ -36,3 +36,19 @@ def test_any_label_that_a_client_library_writes_is_plain(labels: dict[str, str])
             text = text.replace(plain, escaped)
         written.append(f'{name}="{text}"')
     assert series_key("name", labels) == exposition._plain(f"name{{{','.join(written)}}}")
+
+
+@pytest.mark.parametrize("end", ["1", "1 1000", "1\t1000", "+Inf", "NaN", "-0", "0x10", "1_0", "one", "1_0 1000"])
+@pytest.mark.parametrize("series", ["name", 'name{a="b"}', 'name {a="b"}', 'name{a="b c"}'])
+def test_a_value_is_what_the_parser_finds(series: str, end: str) -> None:
+    line = f"{series} {end}"
+    assert repr(dict(exposition._samples(line))).replace("-0.0", "0.0") == repr(
+        exposition.parse(f"{line}\n", ["name"])
+    ).replace("-0.0", "0.0")
+
+
+@pytest.mark.parametrize("end", ["1 {}", "{} 1000", "{}\t1", "{}"])
+def test_a_line_with_a_number_of_hundreds_of_digits_takes_no_other_line_with_it(end: str) -> None:
+    """The parser raises `OverflowError` for it, which would end the round of all engines."""
+    page = f"name {end.format('9' * 400)}\nother 2\n"
+    assert exposition.parse(page, ["name", "other"])[("other", ())] == 2

@@ -16,8 +16,6 @@ from weft.observe.samples.history import series_key
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from prometheus_client.samples import Sample
-
     from weft.observe.samples.history import SeriesKey
 
 HISTOGRAM_PARTS = ("", "_bucket", "_sum", "_count")
@@ -60,12 +58,12 @@ def _told(line: str) -> list[tuple[SeriesKey, float]]:
     """The sample of a line as a list, empty if there is none."""
     series, _, value = line.rpartition(" ")
     key = _key(series) if series.endswith("}") or " " not in series else None
-    if key is None:
-        return [(series_key(sample.name, sample.labels), float(sample.value)) for sample in _samples(line)]
+    if key is None or "_" in value:  # Python reads 1_0 as 10, and the parser refuses it
+        return _samples(line)
     try:
         return [(key, float(value))]
     except ValueError:
-        return []
+        return _samples(line)
 
 
 @functools.lru_cache(maxsize=REMEMBERED)
@@ -73,9 +71,9 @@ def _key(series: str) -> SeriesKey | None:
     """The key of a series as text before a value; None if it is not exactly one series."""
     if (found := _plain(series)) is None:
         samples = _samples(f"{series} {_NO_COUNT}")
-        if [each.value for each in samples] != [_NO_COUNT]:
+        if [value for _, value in samples] != [_NO_COUNT]:
             return None
-        found = series_key(samples[0].name, samples[0].labels)
+        found = samples[0][0]
     name, labels = found
     return sys.intern(name), tuple(map(_shared, labels))
 
@@ -97,12 +95,14 @@ def _shared(label: tuple[str, str]) -> tuple[str, str]:
     return sys.intern(name), value
 
 
-def _samples(line: str) -> list[Sample]:
+def _samples(line: str) -> list[tuple[SeriesKey, float]]:
+    """What Prometheus' parser finds in a line; nothing in one that it refuses, or whose number is too large for it."""
     try:
         families = list(text_string_to_metric_families(f"{line}\n"))
-    except (ValueError, IndexError, KeyError):
+        samples = [sample for family in families for sample in family.samples]
+        return [(series_key(each.name, each.labels), float(each.value)) for each in samples]
+    except (ValueError, IndexError, KeyError, OverflowError):
         return []
-    return [sample for family in families for sample in family.samples]
 
 
 def _name_of(line: str) -> str:
