@@ -13,6 +13,7 @@ from weft.domain.reasons import Reason
 from weft.domain.shape import EngineName, Shape
 from weft.domain.spec import EngineSpec, ShapePins
 from weft.domain.texts.units import GIB
+from weft.engines.options.memory import said_of_memory
 from weft.perf import footprint, kv_tokens
 from weft.shaping.candidates import Option
 from weft.shaping.case import ShapeCase
@@ -47,6 +48,8 @@ def tokens(engine: EngineName, *args: str, tensor: int = 1, context: int = 1) ->
         (VLLM, ("--gpu-mem", "0.5"), 0.9),
         (VLLM, ("--gpu-memory-utilization", "0.7", "--gpu-memory-utilization", "5e-1"), 0.9),
         (VLLM, ("--device-memory-utilization", "0.5"), 0.9),
+        (VLLM, ("--gpu-memory-utilization", "0.7", "--device_memory_utilization=0.5"), 0.9),
+        (VLLM, ("--device-memory-utilization", "0.7", "--gpu-mem", "0.5"), 0.9),
         (SGLANG, ("--mem-fraction-static", "0.5"), 0.88),
         (SGLANG, ("--mem-frac=0.5",), 0.88),
     ],
@@ -105,8 +108,15 @@ def plan_fails(engine: EngineName, *args: str, model: str = LLAMA_8B) -> str:
         (VLLM, ("--gpu-memory-utilization", "0"), "0 is no part"),
         (VLLM, ("--gpu-memory-utilization", "nan"), "nan is no part"),
         (SGLANG, ("--mem-fraction-static", "most"), "most is no part"),
-        (VLLM, ("--kv-cache-memory-bytes", "15GiB"), "--kv-cache-memory-bytes needs a number above 0"),
-        (SGLANG, ("--max-total-tokens", "-1"), "--max-total-tokens needs a number above 0"),
+        (VLLM, ("--gpu-memory-utilization", "-0.5"), "--gpu-memory-utilization -0.5 is no part"),
+        (VLLM, ("--gpu-memory-utilization",), "--gpu-memory-utilization has no value; allowed: above 0 and up to 1"),
+        (VLLM, ("--kv-cache-memory-bytes", "15GiB"), "15GiB is no whole number above 0; allowed: digits alone, which"),
+        (VLLM, ("--kv-cache-memory-bytes", "40.5G"), "40.5G is no whole number"),
+        (VLLM, ("--kv-cache-memory-bytes", "1e9"), "1e9 is no whole number"),
+        (VLLM, ("--kv-cache-memory-bytes", "9000000000.5"), "9000000000.5 is no whole number"),
+        (SGLANG, ("--max-total-tokens", "-1"), "--max-total-tokens -1 is no whole number above 0; allowed: digits"),
+        (SGLANG, ("--max-total-tokens", "90k"), "--max-total-tokens 90k is no whole number"),
+        (VLLM, ("--num-gpu-blocks-override", "9k", "--block-size", "16"), "9k is no whole number"),
         (VLLM, ("--num-gpu-blocks-override", "900"), "needs --block-size beside it"),
         (
             VLLM,
@@ -144,6 +154,25 @@ def test_a_smaller_part_of_memory_takes_another_shape_and_says_why() -> None:
     assert reasons(plan)["H100 BF16 TP1"] is Reason.OutOfMemory
     verdict = next(each.verdict for each in plan.alternatives if each.shape.tensor_parallel == 1)
     assert verdict.message.endswith("can be used with spec.engine.args --gpu-memory-utilization 0.15")
+
+
+@pytest.mark.parametrize(
+    ("engine", "args", "wanted"),
+    [
+        (
+            SGLANG,
+            ("--max-total-tokens", "9000", "--mem-frac", "0.1"),
+            "--max-total-tokens 9000 and --mem-fraction-static 0.1",
+        ),
+        (VLLM, ("--gpu-mem=0.1", "--device-memory-utilization", "0.2"), "--device-memory-utilization 0.2"),
+        (VLLM, ("--gpu-mem=0.1", "--kv-cache-memory-bytes", "9g"), "--kv-cache-memory-bytes 9g"),
+        (VLLM, ("--seed", "1"), ""),
+    ],
+)
+def test_all_that_decides_how_much_memory_there_is_is_named(
+    engine: EngineName, args: tuple[str, ...], wanted: str
+) -> None:
+    assert wanted == said_of_memory(args, engine)
 
 
 def test_capacity_follows_the_kv_cache_that_the_engine_will_have() -> None:

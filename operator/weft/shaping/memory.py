@@ -9,7 +9,7 @@ from weft.domain.model import GroupedAttention
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.shape import EngineName
 from weft.domain.texts.units import GIB
-from weft.engines.options.memory import memory_conflict, said_of_memory, told_in_tokens
+from weft.engines.options.memory import memory_conflict, said_of_memory, said_of_size, told_in_tokens
 from weft.perf import footprint, most_kv_bytes, sequence_bytes_per_gpu
 
 if TYPE_CHECKING:
@@ -40,7 +40,8 @@ def the_users_kv_cache_holds_a_sequence(case: ShapeCase) -> Explanation | None:
     told, needed = most_kv_bytes(replica), sequence_bytes_per_gpu(replica, context)
     if math.isinf(told):
         return None
-    option, tokens = f"spec.engine.args {_said(case)}", replica.efficiency.kv_tokens
+    size = said_of_size(case.request.spec.engine.args, case.option.shape.engine)
+    option, tokens = f"spec.engine.args {size}", replica.efficiency.kv_tokens
     if told < needed:
         in_bytes = math.isinf(tokens)
         left = f"{_gib(told)} of KV cache on each GPU" if in_bytes else f"a KV cache of {tokens:.0f} tokens"
@@ -91,7 +92,8 @@ def missing_bytes(case: ShapeCase) -> float:
 
 def with_what_is_said(case: ShapeCase) -> str:
     """The option by which there is so much memory, to end a sentence with; empty if the user set none."""
-    said = _said(case)
+    on_cpu = case.option.shape.accelerator == "cpu"
+    said = "" if on_cpu else said_of_memory(case.request.spec.engine.args, case.option.shape.engine)
     return f" with spec.engine.args {said}" if said else ""
 
 
@@ -99,11 +101,6 @@ def _keeps_each_token_alike(case: ShapeCase) -> bool:
     """Whether every layer keeps all tokens, in blocks of the size that the user sets (vLLM sets that of latent KV)."""
     mixers = [block.mixer for block in case.request.architecture.blocks if block.mixer is not None]
     return all(isinstance(mixer, GroupedAttention) and mixer.window_tokens is None for mixer in mixers)
-
-
-def _said(case: ShapeCase) -> str:
-    on_cpu = case.option.shape.accelerator == "cpu"
-    return "" if on_cpu else said_of_memory(case.request.spec.engine.args, case.option.shape.engine)
 
 
 def _gib(size_bytes: float) -> str:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from itertools import zip_longest
 
-# vLLM's notation: 8k is 8,000 tokens, 8K is 8,192. Of hundreds of digits Python makes infinity, which is no count.
-_NUMBER = re.compile(r"(\d{1,15}(?:\.\d+)?)([kKmMgGtT]?)")
+# vLLM's notation (`human_readable_int`): 8k is 8,000 tokens, 8K is 8,192, and only before the former may be a point.
+# Of hundreds of digits Python makes infinity, which is no count.
+_NUMBER = re.compile(r"(\d{1,15})([KMGT]?)|(\d{1,15}\.\d+|\d{1,15})([kmgt])", re.ASCII)
+_BELOW_ZERO = re.compile(r"-\d+|-\d*\.\d+", re.ASCII)  # argparse takes these for values, where others are options
 _TIMES = {"": 1, "k": 1000, "m": 1000**2, "g": 1000**3, "t": 1000**4}
 _TIMES |= {"K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
 
@@ -18,7 +20,7 @@ def given(args: tuple[str, ...], flag: str) -> str:
         option, is_joined, value = argument.partition("=")
         name = option.replace("_", "-")
         if name == flag:
-            found = value if is_joined else "true" if following.startswith("-") else following
+            found = value if is_joined else following if _is_a_value(following) else "true"
         elif name == flag.replace("--", "--no-", 1):
             found = "false"
     return found
@@ -27,14 +29,23 @@ def given(args: tuple[str, ...], flag: str) -> str:
 def said(args: tuple[str, ...], option: str, telling: int) -> str:
     """As `given`, also of an option that is abbreviated, as argparse accepts, to more than `telling` letters."""
     dashed = option.replace("_", "-")
-    return given(tuple(_spelled_out(argument, dashed, telling) for argument in args), dashed)
+    return given(spelled_out(args, dashed, telling), dashed)
+
+
+def spelled_out(args: tuple[str, ...], option: str, telling: int) -> tuple[str, ...]:
+    """The arguments with the whole name of an option that has dashes, wherever it is abbreviated as in `said`."""
+    return tuple(_spelled_out(argument, option, telling) for argument in args)
 
 
 def number_above_zero(text: str) -> int | None:
     """A number as vLLM reads it; None for zero, and for what is none (an engine's own `-1`)."""
     match = _NUMBER.fullmatch(text)
-    found = int(float(match[1]) * _TIMES[match[2]]) if match else 0
+    found = int(float(match[1] or match[3]) * _TIMES[match[2] or match[4] or ""]) if match else 0
     return found or None
+
+
+def _is_a_value(argument: str) -> bool:
+    return not argument.startswith("-") or _BELOW_ZERO.fullmatch(argument) is not None
 
 
 def _spelled_out(argument: str, option: str, telling: int) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from weft.domain.shape import EngineName
-from weft.engines.options.given import number_above_zero, said
+from weft.engines.options.given import given, number_above_zero, spelled_out
 
 if TYPE_CHECKING:
     from weft.catalog import Efficiency
@@ -24,21 +24,43 @@ Arguments = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class MemoryOption:
-    """An option about memory; `telling` is the longest beginning of it that other options share."""
+    """An option about memory; `telling` is the longest beginning of it that other options share.
+
+    `takes_units` is whether its number may end with the letter of a unit, as in 25G.
+    """
 
     name: str
     telling: str
+    takes_units: bool = False
 
     def value(self, args: Arguments) -> str:
         """What it says, empty if it is not given."""
-        return said(args, self.name, len(self.telling))
+        return given(self._whole(args), self.name)
+
+    def number(self, args: Arguments) -> int | None:
+        """The number above zero that it says; None for anything else, and if it is not given."""
+        text = self.value(args)
+        return number_above_zero(text) if self.takes_units or text.isdecimal() else None
+
+    def last(self, args: Arguments) -> int:
+        """The place where it is given last, -1 if it is not."""
+        names = [argument.partition("=")[0].replace("_", "-") for argument in self._whole(args)]
+        return max((place for place, name in enumerate(names) if name == self.name), default=-1)
+
+    def said(self, args: Arguments) -> str:
+        """The option with its value; empty if it is not given."""
+        value = self.value(args)
+        return f"{self.name} {value:.60}" if value else ""
+
+    def _whole(self, args: Arguments) -> Arguments:
+        return spelled_out(args, self.name, len(self.telling))
 
 
 _BLOCKS = MemoryOption("--num-gpu-blocks-override", "--num-")
 _BLOCK_TOKENS = MemoryOption("--block-size", "--b")
-_BYTES = MemoryOption("--kv-cache-memory-bytes", "--kv-cache-me")
+_BYTES = MemoryOption("--kv-cache-memory-bytes", "--kv-cache-me", takes_units=True)
 _TOKENS = MemoryOption("--max-total-tokens", "--max-t")
-_FRACTIONS = {
+_FRACTIONS = {  # names of one and the same value: the last one counts
     EngineName.VLLM: (
         MemoryOption("--gpu-memory-utilization", "--g"),
         MemoryOption("--device-memory-utilization", "--device-"),
@@ -46,21 +68,22 @@ _FRACTIONS = {
     EngineName.SGLang: (MemoryOption("--mem-fraction-static", "--me"),),
 }
 _COUNTS = {EngineName.VLLM: (_BLOCKS, _BYTES), EngineName.SGLang: (_TOKENS,)}  # in the order in which they count
+_PART = "part of a GPU's memory"
+_UNITS = ", which may end with k, m, g or t for thousands or K, M, G or T for 1024s"
 
 
 def with_memory_told(efficiency: Efficiency, args: Arguments, shape: Shape) -> Efficiency:
     """Coefficients with what a user says of memory; what cannot be read counts as not said (`memory_conflict`)."""
-    blocks, size = (number_above_zero(option.value(args)) for option in (_BLOCKS, _BLOCK_TOKENS))
-    told, tokens = number_above_zero(_BYTES.value(args)), number_above_zero(_TOKENS.value(args))
+    blocks, size, told, tokens = (option.number(args) for option in (_BLOCKS, _BLOCK_TOKENS, _BYTES, _TOKENS))
     if shape.engine is EngineName.VLLM and blocks and size:
         kept = (blocks - 1) * size * shape.decode_context_parallel  # one block is never used
         return replace(efficiency, memory_fraction=1.0, kv_tokens=float(kept))
     if shape.engine is EngineName.VLLM and told:
         return replace(efficiency, memory_fraction=1.0, kv_bytes=float(told))
-    fractions = (_fraction(option.value(args)) for option in _FRACTIONS.get(shape.engine, ()))
-    fraction = next((each for each in fractions if each is not None), efficiency.memory_fraction)
+    option = _fraction_option(args, shape.engine)
+    fraction = _fraction(option.value(args)) if option is not None else None
     limit = float(tokens) if shape.engine is EngineName.SGLang and tokens else math.inf
-    return replace(efficiency, memory_fraction=fraction, kv_tokens=limit)
+    return replace(efficiency, memory_fraction=fraction or efficiency.memory_fraction, kv_tokens=limit)
 
 
 def memory_conflict(args: Arguments, engine: EngineName) -> str | None:
@@ -68,11 +91,12 @@ def memory_conflict(args: Arguments, engine: EngineName) -> str | None:
     for option in _FRACTIONS.get(engine, ()):
         value = option.value(args)
         if value and _fraction(value) is None:
-            return f"{option.name} {value:.60} is no part of a GPU's memory; allowed: above 0 and up to 1"
+            return f"{_misses(option, value, _PART)}; allowed: above 0 and up to 1"
     for option in _COUNTS.get(engine, ()):
-        if (value := option.value(args)) and number_above_zero(value) is None:
-            return f"{option.name} needs a number above 0"
-    if engine is EngineName.VLLM and _BLOCKS.value(args) and number_above_zero(_BLOCK_TOKENS.value(args)) is None:
+        if (value := option.value(args)) and option.number(args) is None:
+            units = _UNITS if option.takes_units else ""
+            return f"{_misses(option, value, 'whole number above 0')}; allowed: digits alone{units}"
+    if engine is EngineName.VLLM and _BLOCKS.value(args) and _BLOCK_TOKENS.number(args) is None:
         return f"{_BLOCKS.name} needs {_BLOCK_TOKENS.name} beside it, as blocks differ in tokens; or use {_BYTES.name}"
     return None
 
@@ -86,10 +110,27 @@ def told_in_tokens(args: Arguments, engine: EngineName) -> tuple[str, str] | Non
     return None
 
 
+def said_of_size(args: Arguments, engine: EngineName) -> str:
+    """The option that gives the size of the KV cache, with its value; empty if none does."""
+    return next((said for option in _COUNTS.get(engine, ()) if (said := option.said(args))), "")
+
+
 def said_of_memory(args: Arguments, engine: EngineName) -> str:
-    """The option that decides how much the KV cache may take, with its value; empty if none does."""
-    options = (*_COUNTS.get(engine, ()), *_FRACTIONS.get(engine, ()))
-    return next((f"{option.name} {value:.60}" for option in options if (value := option.value(args))), "")
+    """The options that decide how much the KV cache may take, with their values; empty if none does."""
+    size, option = said_of_size(args, engine), _fraction_option(args, engine)
+    fraction = option.said(args) if option is not None else ""
+    if engine is EngineName.VLLM:
+        return size or fraction
+    return " and ".join(filter(None, (size, fraction)))
+
+
+def _fraction_option(args: Arguments, engine: EngineName) -> MemoryOption | None:
+    return max(_FRACTIONS.get(engine, ()), key=lambda option: option.last(args), default=None)
+
+
+def _misses(option: MemoryOption, value: str, wanted: str) -> str:
+    """What is wrong with an option whose value is none that it may have; `true` is what no value is looked up as."""
+    return f"{option.name} has no value" if value == "true" else f"{option.name} {value:.60} is no {wanted}"
 
 
 def _fraction(text: str) -> float | None:
