@@ -288,10 +288,15 @@ def test_an_argument_of_ours_is_refused_however_it_is_spelled(argument: str) -> 
     assert argument in conflict.message
 
 
+@pytest.mark.parametrize("option", ["--radix-cache-backend", "--radix_cache_backend", "--radix-cache"])
 @pytest.mark.parametrize(("backend", "refused"), [("flexkv", True), ("mine", False)])
-def test_a_tier_that_nobody_counts_is_not_chosen_by_its_name_either(backend: str, refused: bool) -> None:  # noqa: FBT001 - a case
-    conflict = ENGINE.argument_conflict(("--radix-cache-backend", backend), sized(8))
-    assert (conflict is not None) is refused
+def test_a_tier_that_nobody_counts_is_not_chosen_by_its_name_either(
+    option: str,
+    backend: str,
+    refused: bool,  # noqa: FBT001 - a case
+) -> None:
+    for args in ((option, backend), (f"{option}={backend}",)):
+        assert (ENGINE.argument_conflict(args, sized(8)) is not None) is refused
 
 
 @pytest.mark.parametrize("said", [("--host", "::"), ("--host=::",)], ids=["two", "one"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weft.domain.reasons import Explanation, Reason
-from weft.engines.options.given import given
+from weft.engines.options.given import given, said
 from weft.engines.options.owned import BY_SHAPE, BY_WEFT, SEEN_DEVICES, OwnedFlags, env_conflict, without_every_address
 from weft.engines.options.prefixes import prefix_conflict
 from weft.engines.sglang.arguments import API_KEY, OWN_ADDRESS
@@ -85,7 +85,7 @@ def sglang_argument_conflict(args: tuple[str, ...], shape: Shape) -> Explanation
 
 def _tier_of_another(args: tuple[str, ...]) -> Explanation | None:
     """Why the tier of FlexKV may not be chosen by its name, either; other backends may be the image's own."""
-    if given(args, _TIER) != "flexkv":
+    if said(args, _TIER, len("--radix-")) != "flexkv":
         return None
     return Explanation(Reason.ArgumentConflict, f"spec.engine.args may not contain {_TIER} flexkv: {_OFFLOAD}")
 
