@@ -55,7 +55,7 @@ def test_what_each_serves_is_told_alone_and_beside_the_others(file: str) -> None
     alone = planned["pools"][0]["plan"]["capacityRequestsPerSecond"]
     replicas = planned["pools"][0]["study"]["bill"]["replicas"]
     said = " ".join(weft("plan", "-f", file).out.split())
-    found = re.search(rf"capacity ([\d.]+) requests/s each alone, ([\d.]+) of {replicas} behind their router", said)
+    found = re.search(rf"capacity ([\d.]+) requests/s alone, each of {replicas} behind their router ([\d.]+)", said)
     assert found is not None
     assert float(found[1]) == pytest.approx(alone, rel=0.01)
     assert float(found[2]) * replicas >= 0.99 * RATE

@@ -224,10 +224,10 @@ def _facts(plan: Plan, pool: PoolRecord, decision: PoolDecision, study: Study | 
 
 def _capacity(plan: Plan, decision: PoolDecision, study: Study | None) -> str:
     """Return what each replica serves, also beside the others where that is more."""
-    alone, replicas = f"{request_rate(plan.prediction.capacity)} each", decision.status.desired_replicas
+    alone, replicas = request_rate(plan.prediction.capacity), decision.status.desired_replicas
     if study is None or study.capacity.gain(replicas) <= 1.0:
-        return alone
-    return f"{alone} alone, {digits(study.capacity.each(replicas))} of {replicas} behind their router"
+        return f"{alone} each"
+    return f"{alone} alone, each of {replicas} behind their router {digits(study.capacity.each(replicas))}"
 
 
 def _latency(latency: Percentiles, error_bar: float) -> tuple[str, Text]:
