@@ -72,12 +72,13 @@ def test_the_transport_of_a_split_is_read_as_it_was() -> None:
 
 
 def test_every_value_of_the_domain_is_known_but_those_of_one_pass() -> None:
-    """The fabric is made anew in each pass, and actions are what follows from a decision."""
+    """The fabric and capacities are made anew in each pass, and actions are what follows from a decision."""
     modules = (
         importlib.import_module(each.name) for each in pkgutil.walk_packages(weft.domain.__path__, "weft.domain.")
     )
     kinds = {kind for module in modules for kind in vars(module).values() if _is_ours(kind)}
-    assert {"weft.domain.action", "weft.domain.fabric"} == {kind.__module__ for kind in kinds - {*_kinds().values()}}
+    of_one_pass = {f"weft.domain.{name}" for name in ("action", "capacity", "fabric")}
+    assert of_one_pass == {kind.__module__ for kind in kinds - {*_kinds().values()}}
 
 
 @pytest.mark.parametrize(
