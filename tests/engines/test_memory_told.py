@@ -110,6 +110,8 @@ def plan_fails(engine: EngineName, *args: str, model: str = LLAMA_8B) -> str:
         (SGLANG, ("--mem-fraction-static", "most"), "most is no part"),
         (VLLM, ("--gpu-memory-utilization", "-0.5"), "--gpu-memory-utilization -0.5 is no part"),
         (VLLM, ("--gpu-memory-utilization",), "--gpu-memory-utilization has no value; allowed: above 0 and up to 1"),
+        (VLLM, ("--gpu-memory-utilization=",), "--gpu-memory-utilization has no value"),
+        (VLLM, ("--kv-cache-memory-bytes=",), "--kv-cache-memory-bytes has no value; allowed: digits alone, which"),
         (VLLM, ("--kv-cache-memory-bytes", "15GiB"), "15GiB is no whole number above 0; allowed: digits alone, which"),
         (VLLM, ("--kv-cache-memory-bytes", "40.5G"), "40.5G is no whole number"),
         (VLLM, ("--kv-cache-memory-bytes", "1e9"), "1e9 is no whole number"),
@@ -132,8 +134,16 @@ def test_what_cannot_be_counted_or_cannot_be_is_refused_by_name(
 ) -> None:
     message = plan_fails(engine, *args)
     assert message.startswith("spec.engine.args ")
-    assert args[0] in message
+    assert args[0].rstrip("=") in message
     assert part in message
+
+
+@pytest.mark.parametrize("size", ["1", "9000G"])
+def test_a_size_that_no_shape_takes_is_told_once_and_not_for_each_of_them(size: str) -> None:
+    wish = Wish(LLAMA_8B, (H100, H200), engine=EngineSpec(VLLM, args=("--kv-cache-memory-bytes", size)))
+    with pytest.raises(Invalid) as refused:
+        wish.plan()
+    assert refused.value.message.count("--kv-cache-memory-bytes") == 1
 
 
 @pytest.mark.parametrize("model", [GEMMA, QWEN_NEXT, DEEPSEEK])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from weft.domain.errors import Blocked, Invalid
@@ -35,13 +36,14 @@ _PINS = {
     ),
     Reason.ShapeInvalid: ("expertParallel", "dataParallel", "tensorParallel"),
 }
+_FIGURES = re.compile(r"[\d.]+")
 
 
 def nothing_possible(request: ShapeRequest, refused: tuple[tuple[ShapeCase, Explanation], ...]) -> WeftError:
     """The error for a request all of whose shapes were refused; `refused` has each with its reason."""
     if not refused:
         return Blocked(Reason.NoAccelerator, "the cluster has no accelerator that this pool may use")
-    of_arguments = dict.fromkeys(why.message for _, why in refused if why.reason is Reason.ArgumentConflict)
+    of_arguments = _of_arguments(refused)
     if of_arguments:  # these checks are the last, but for room: to mend the argument comes first
         return Invalid(Reason.ArgumentConflict, "; ".join(of_arguments))
     of_memory = [case for case, why in refused if why.reason in OF_MEMORY]
@@ -54,6 +56,15 @@ def nothing_possible(request: ShapeRequest, refused: tuple[tuple[ShapeCase, Expl
     if structural and (pinned or not by_engine):  # without pins there are always sizes that divide
         return Invalid(Reason.ShapeInvalid, _pin_named(request.spec.shape, structural[0]))
     return _engine_cannot(request, by_engine)
+
+
+def _of_arguments(refused: tuple[tuple[ShapeCase, Explanation], ...]) -> list[str]:
+    """The sentences about arguments; of those that differ in figures alone, that of the smallest shape."""
+    found: dict[str, str] = {}
+    for _, why in sorted(refused, key=lambda each: each[0].option.shape.gpus):
+        if why.reason is Reason.ArgumentConflict:
+            found.setdefault(_FIGURES.sub("", why.message), why.message)
+    return list(found.values())
 
 
 def _engine_cannot(request: ShapeRequest, whys: list[Explanation]) -> WeftError:

@@ -47,6 +47,10 @@ class MemoryOption:
         names = [argument.partition("=")[0].replace("_", "-") for argument in self._whole(args)]
         return max((place for place, name in enumerate(names) if name == self.name), default=-1)
 
+    def is_given(self, args: Arguments) -> bool:
+        """Whether it is there, with a value or without."""
+        return bool(self.value(args)) or self.last(args) >= 0
+
     def said(self, args: Arguments) -> str:
         """The option with its value; empty if it is not given."""
         value = self.value(args)
@@ -89,13 +93,12 @@ def with_memory_told(efficiency: Efficiency, args: Arguments, shape: Shape) -> E
 def memory_conflict(args: Arguments, engine: EngineName) -> str | None:
     """Why a plan could not count what arguments say of memory, as text after `engine.args`, or None."""
     for option in _FRACTIONS.get(engine, ()):
-        value = option.value(args)
-        if value and _fraction(value) is None:
+        if option.is_given(args) and _fraction(value := option.value(args)) is None:
             return f"{_misses(option, value, _PART)}; allowed: above 0 and up to 1"
     for option in _COUNTS.get(engine, ()):
-        if (value := option.value(args)) and option.number(args) is None:
+        if option.is_given(args) and option.number(args) is None:
             units = _UNITS if option.takes_units else ""
-            return f"{_misses(option, value, 'whole number above 0')}; allowed: digits alone{units}"
+            return f"{_misses(option, option.value(args), 'whole number above 0')}; allowed: digits alone{units}"
     if engine is EngineName.VLLM and _BLOCKS.value(args) and _BLOCK_TOKENS.number(args) is None:
         return f"{_BLOCKS.name} needs {_BLOCK_TOKENS.name} beside it, as blocks differ in tokens; or use {_BYTES.name}"
     return None
@@ -130,7 +133,7 @@ def _fraction_option(args: Arguments, engine: EngineName) -> MemoryOption | None
 
 def _misses(option: MemoryOption, value: str, wanted: str) -> str:
     """What is wrong with an option whose value is none that it may have; `true` is what no value is looked up as."""
-    return f"{option.name} has no value" if value == "true" else f"{option.name} {value:.60} is no {wanted}"
+    return f"{option.name} has no value" if value in {"", "true"} else f"{option.name} {value:.60} is no {wanted}"
 
 
 def _fraction(text: str) -> float | None:
