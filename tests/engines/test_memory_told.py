@@ -13,7 +13,7 @@ from weft.domain.reasons import Reason
 from weft.domain.shape import EngineName, Shape
 from weft.domain.spec import EngineSpec, ShapePins
 from weft.domain.texts.units import GIB
-from weft.engines.options.memory import said_of_memory
+from weft.engines.options.memory import memory_conflict, said_of_memory
 from weft.perf import footprint, kv_tokens
 from weft.shaping.candidates import Option
 from weft.shaping.case import ShapeCase
@@ -93,6 +93,13 @@ def test_options_of_the_other_engine_and_on_processors_change_nothing() -> None:
     assert room(VLLM, "--mem-fraction-static", "0.5", "--max-total-tokens", "9") == room(VLLM)
 
 
+@pytest.mark.parametrize("none", ["--kv-cache-memory-bytes=", "--kv-cache-mem=None", "--num-gpu-blocks-override=None"])
+def test_vllm_takes_none_for_not_said(none: str) -> None:
+    assert memory_conflict((none,), VLLM) is None
+    assert room(VLLM, none) == room(VLLM)
+    assert room(VLLM, "--kv-cache-memory-bytes", "9g", "--kv-cache-memory-bytes", "None") == room(VLLM)
+
+
 def plan_fails(engine: EngineName, *args: str, model: str = LLAMA_8B) -> str:
     """Why nothing is planned on one H100."""
     with pytest.raises(Invalid) as refused:
@@ -111,7 +118,8 @@ def plan_fails(engine: EngineName, *args: str, model: str = LLAMA_8B) -> str:
         (VLLM, ("--gpu-memory-utilization", "-0.5"), "--gpu-memory-utilization -0.5 is no part"),
         (VLLM, ("--gpu-memory-utilization",), "--gpu-memory-utilization has no value; allowed: above 0 and up to 1"),
         (VLLM, ("--gpu-memory-utilization=",), "--gpu-memory-utilization has no value"),
-        (VLLM, ("--kv-cache-memory-bytes=",), "--kv-cache-memory-bytes has no value; allowed: digits alone, which"),
+        (VLLM, ("--kv-cache-memory-bytes",), "--kv-cache-memory-bytes has no value; allowed: digits alone, which"),
+        (SGLANG, ("--max-total-tokens=",), "--max-total-tokens has no value; allowed: digits alone"),
         (VLLM, ("--kv-cache-memory-bytes", "15GiB"), "15GiB is no whole number above 0; allowed: digits alone, which"),
         (VLLM, ("--kv-cache-memory-bytes", "40.5G"), "40.5G is no whole number"),
         (VLLM, ("--kv-cache-memory-bytes", "1e9"), "1e9 is no whole number"),

@@ -26,16 +26,19 @@ Arguments = tuple[str, ...]
 class MemoryOption:
     """An option about memory; `telling` is the longest beginning of it that other options share.
 
-    `takes_units` is whether its number may end with the letter of a unit, as in 25G.
+    `takes_units` is whether its number may end with the letter of a unit, as in 25G. `may_be_none` is whether the
+    engine takes `None`, or nothing behind `=`, for not said (`optional_type` in vLLM's `engine/arg_utils.py`).
     """
 
     name: str
     telling: str
     takes_units: bool = False
+    may_be_none: bool = False
 
     def value(self, args: Arguments) -> str:
-        """What it says, empty if it is not given."""
-        return given(self._whole(args), self.name)
+        """What it says, empty if it says nothing or is not given."""
+        found = given(self._whole(args), self.name)
+        return "" if found == "None" and self.may_be_none else found
 
     def number(self, args: Arguments) -> int | None:
         """The number above zero that it says; None for anything else, and if it is not given."""
@@ -48,8 +51,8 @@ class MemoryOption:
         return max((place for place, name in enumerate(names) if name == self.name), default=-1)
 
     def is_given(self, args: Arguments) -> bool:
-        """Whether it is there, with a value or without."""
-        return bool(self.value(args)) or self.last(args) >= 0
+        """Whether the engine looks for a value of it, which may be missing."""
+        return bool(self.value(args)) or (self.last(args) >= 0 and not self.may_be_none)
 
     def said(self, args: Arguments) -> str:
         """The option with its value; empty if it is not given."""
@@ -60,9 +63,9 @@ class MemoryOption:
         return spelled_out(args, self.name, len(self.telling))
 
 
-_BLOCKS = MemoryOption("--num-gpu-blocks-override", "--num-")
+_BLOCKS = MemoryOption("--num-gpu-blocks-override", "--num-", may_be_none=True)
 _BLOCK_TOKENS = MemoryOption("--block-size", "--b")
-_BYTES = MemoryOption("--kv-cache-memory-bytes", "--kv-cache-me", takes_units=True)
+_BYTES = MemoryOption("--kv-cache-memory-bytes", "--kv-cache-me", takes_units=True, may_be_none=True)
 _TOKENS = MemoryOption("--max-total-tokens", "--max-t")
 _FRACTIONS = {  # names of one and the same value: the last one counts
     EngineName.VLLM: (
