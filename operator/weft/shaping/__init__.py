@@ -10,7 +10,7 @@ What is impossible. `checks`: of a shape, in order. `memory`, `balancing`, `halv
 """
 
 from weft.shaping.choice import capacity_of, choose, outline, planned_capacity, what_matters, wish_of
-from weft.shaping.host_kv import refuse_a_host_cache_of_no_prompt
+from weft.shaping.host_kv import refuse_a_host_cache_that_keeps_nothing
 from weft.shaping.lengths import refuse_lengths
 from weft.shaping.models import resolve_architecture
 from weft.shaping.pair import Unpaired, choose_pair
@@ -29,7 +29,7 @@ __all__ = [
     "choose_pair",
     "outline",
     "planned_capacity",
-    "refuse_a_host_cache_of_no_prompt",
+    "refuse_a_host_cache_that_keeps_nothing",
     "refuse_drafting_without_heads",
     "refuse_lengths",
     "resolve_architecture",

@@ -27,24 +27,25 @@ if TYPE_CHECKING:
 
 # In SGLang's packages too small a host cache is an assertion up to 0.5.14, and a warning from 0.5.15 on.
 TAKES_LESS_THAN_THE_GPU = (0, 5, 15)
+PIECE_TOKENS = 256  # what LMCache keeps as one by default; blocks and pages of others are smaller
 
 
-def refuse_a_host_cache_of_no_prompt(spec: PoolSpec, architecture: Architecture) -> None:
-    """Raise `Invalid` (SpecInvalid) if all host memory of a replica holds less than the KV of the mean declared prompt.
+def refuse_a_host_cache_that_keeps_nothing(spec: PoolSpec, architecture: Architecture) -> None:
+    """Raise `Invalid` (SpecInvalid) if all host memory of a replica holds less than one piece of KV, or a mean prompt.
 
     So small a tier gives back nothing whatever the shape, and is usually a number whose unit was forgotten.
     """
     if spec.kv.offload_json is None:
         return
-    tokens = spec.workload.input_tokens
+    tokens = min(spec.workload.input_tokens, PIECE_TOKENS)
     needed = sequence_bytes(architecture, spec.kv.precision or Precision.BF16, tokens)
     if offloaded_bytes(spec) >= needed:
         return
     raise Invalid(
         Reason.SpecInvalid,
-        f"spec.kvCache.offload.size {json.loads(spec.kv.offload_json)['size']} does not hold the KV of a prompt of "
-        f"{tokens:.0f} tokens (spec.workload.inputTokens.mean); allowed: at least {math.ceil(needed / MIB)}Mi for "
-        f"{architecture.model_id}, where a number without a unit is bytes",
+        f"spec.kvCache.offload.size {json.loads(spec.kv.offload_json)['size']} does not hold the KV of {tokens:.0f} "
+        f"tokens; allowed: at least {math.ceil(needed / MIB)}Mi for {architecture.model_id}, where a number without a "
+        "unit is bytes",
     )
 
 

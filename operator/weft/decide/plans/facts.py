@@ -12,7 +12,7 @@ from weft.placement import no_supplier, suppliers
 from weft.shaping import (
     ShapeRequest,
     Supply,
-    refuse_a_host_cache_of_no_prompt,
+    refuse_a_host_cache_that_keeps_nothing,
     refuse_drafting_without_heads,
     refuse_lengths,
     resolve_architecture,
@@ -101,7 +101,7 @@ def shape_request(spec: PoolSpec, facts: Facts, incumbent: Plan | None, engine: 
     """
     architecture = resolve_architecture(spec.model, facts.catalog)
     refuse_lengths(spec, architecture)
-    refuse_a_host_cache_of_no_prompt(spec, architecture)
+    refuse_a_host_cache_that_keeps_nothing(spec, architecture)
     refuse_drafting_without_heads(spec.engine, architecture, facts.catalog)
     return ShapeRequest(
         spec=spec,
