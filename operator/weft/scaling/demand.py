@@ -196,9 +196,9 @@ def _beyond(likely: float, foreseen: float) -> float:
 
 def declared_want(request: ScaleRequest) -> Want:
     """Replicas for the rate that the user expects, before anything was measured."""
+    needed = _declared(request)
     if request.capacity.alone <= 0:
-        return Want(request.spec.min_replicas, may_shrink=False, basis="the capacity of one replica is unknown")
-    needed = request.spec.needed(request.declared_rate, request.capacity)
+        return Want(needed, may_shrink=False, basis="the capacity of one replica is unknown")
     said = f"{request_rate(request.declared_rate)} declared{_spare(request.spec)}"
     return Want(needed, may_shrink=False, basis=f"{said}, {_serves(request.capacity, needed)}")
 
@@ -207,8 +207,14 @@ def held_want(sight: Sight, problem: str) -> Want:
     """The want while nothing is measured; a pool that has no count yet starts as declared."""
     if sight.request.current == 0:
         return declared_want(sight.request)
-    needed = declared_want(sight.request).replicas if sight.untold else None
-    return Want(None, may_shrink=False, basis=problem, declared=needed or 0)
+    declared = _declared(sight.request) if sight.untold else 0
+    return Want(None, may_shrink=False, basis=problem, declared=declared)
+
+
+def _declared(request: ScaleRequest) -> int:
+    """Replicas for the declared rate, the fewest allowed while it is unknown what one serves."""
+    spec, capacity = request.spec, request.capacity
+    return spec.needed(request.declared_rate, capacity) if capacity.alone > 0 else spec.min_replicas
 
 
 def _serves(capacity: Capacity, replicas: int) -> str:
