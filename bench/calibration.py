@@ -27,7 +27,7 @@ from weft.domain.pool_memory import CalibrationMemory
 from weft.domain.shape import Calibration, EngineName, EngineRelease
 from weft.domain.snapshot import PoolObservation
 from weft.domain.workload import Role, Workload
-from weft.perf import at_engine
+from weft.perf import Coming, at_engine
 from weft.perf.lengths import lengths
 from weft.perf.service import service
 from weft.scaling.calibrating import calibration
@@ -186,7 +186,10 @@ def _expects(
 ) -> calibration.Means | None:
     load = calibration.load_of(_look(case, window, 0.0), PROMPTS)
     found = at_engine(
-        replace(_LEARNER, calibration=Calibration(factors.prefill, factors.decode)), load, Role.Prefill, in_one_queue
+        replace(_LEARNER, calibration=Calibration(factors.prefill, factors.decode)),
+        load,
+        Role.Prefill,
+        Coming(in_one_queue),
     )
     return None if found is None else calibration.Means(found[0].mean, found[1].mean)
 

@@ -19,7 +19,7 @@ from weft.domain.shape import Calibration
 from weft.domain.spec import RouterKind
 from weft.domain.workload import Role
 from weft.fabric import build_fabric
-from weft.perf import ASTRAY, at_engine
+from weft.perf import ASTRAY, Coming, at_engine
 from weft.shaping import capacity_of
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def serving(
     world = split_world(replace(prefill, scaling=external(replicas)), decode)
     world.splits["pd"] = split(prefill, decode, router)
     world.turn(8)
-    counted = partial(at_engine, in_one_queue=in_one_queue, astray=astray)
+    counted = partial(at_engine, coming=Coming(in_one_queue, astray))
     found = Counting(world, {"pd-prefill": Calibration(truth)}, {"pd-prefill": Role.Prefill}, counted, LONG)
     assert world.serving("pd-prefill") == replicas
     found.run(60)
@@ -111,7 +111,7 @@ def test_what_replicas_serve_together_falls_by_a_third_at_a_time() -> None:
     world = split_world(replace(prefill, scaling=external(REPLICAS)), decode)
     world.splits["pd"] = split(prefill, decode)
     world.turn(8)
-    counted = partial(at_engine, in_one_queue=REPLICAS, astray=ASTRAY)
+    counted = partial(at_engine, coming=Coming(REPLICAS, ASTRAY))
     found = Counting(world, {"pd-prefill": Calibration()}, {"pd-prefill": Role.Prefill}, counted, LONG)
     found.run(30)
     found.truth["pd-prefill"] = Calibration(1.6)

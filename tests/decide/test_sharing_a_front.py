@@ -17,7 +17,7 @@ from weft.domain.shape import EngineName, Shape
 from weft.domain.spec import PoolSpec, RouterKind, RouterSpec
 from weft.domain.workload import Role
 from weft.fabric import build_fabric
-from weft.shaping import share_a_queue
+from weft.shaping import share_a_front
 
 MANAGED = RouterSpec(RouterKind.Managed)
 AUTO = ScalingSpec(max_replicas=30)
@@ -94,14 +94,14 @@ def test_prompts_with_a_prefix_in_common_go_where_it_is() -> None:
     ("engine", "known"), [(EngineName.VLLM, True), (EngineName.TensorRTLLM, True), (EngineName.SGLang, False)]
 )
 def test_each_engines_router_is_known_or_not(engine: EngineName, known: bool) -> None:  # noqa: FBT001
-    assert share_a_queue(Role.Prefill, replace(shape(), engine=engine), 0.0) is known
+    assert share_a_front(Role.Prefill, replace(shape(), engine=engine), 0.0) is known
 
 
 def test_neither_answers_nor_ranks_are_the_routers_to_choose() -> None:
     found = shape()
-    assert share_a_queue(Role.Prefill, found, 0.0)
-    assert not any(share_a_queue(role, found, 0.0) for role in (Role.Decode, Role.Aggregated))
-    assert not share_a_queue(Role.Prefill, replace(found, data_parallel=2), 0.0)
+    assert share_a_front(Role.Prefill, found, 0.0)
+    assert not share_a_front(Role.Decode, found, 0.0)
+    assert not share_a_front(Role.Prefill, replace(found, data_parallel=2), 0.0)
 
 
 def test_a_plan_costs_what_runs() -> None:

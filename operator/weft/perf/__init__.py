@@ -4,8 +4,8 @@ What it answers. `predict`: how many requests a second a replica serves within a
     much it misses one. `handover`: how long KV takes to another replica. `starting`: how long a start takes.
 Requests together. `service`: latencies at a rate. `loads`: the rate that keeps a batch. `prompts`: what they cost over
     their lengths. `sharing`: which go into one step. `backlog`: which queue. `answers`: time per output token.
-    `wandering`: where a batch grows at no higher rate. `queueing`, `balance`: waits in closed form, and Little's law.
-    `lengths`, `latency`: distributions.
+    `wandering`: where a batch grows at no higher rate. `regular`: requests that come less at random. `queueing`,
+    `balance`: waits in closed form, and Little's law. `lengths`, `latency`: distributions.
 One step. `steps`: its time. `work`: its bytes, FLOP and messages. `attention`: of the KV cache. `collectives`: to
     experts. `context`: between GPUs that share a context. `crossing`: beyond a link. `stages`: of a pipeline.
     `speculation`: with a draft. `outgrown`: larger than a captured graph.
@@ -43,13 +43,16 @@ from weft.perf.predict import (
     predict,
     worthwhile,
 )
+from weft.perf.regular import AT_RANDOM, Coming, dispersion
 from weft.perf.replica import ReplicaModel, stored_kv
 from weft.perf.starting import estimated_start
 
 __all__ = [
     "ASTRAY",
+    "AT_RANDOM",
     "SEVERAL_THROUGH_THE_HOST",
     "Assessment",
+    "Coming",
     "ErrorBar",
     "Footprint",
     "Miss",
@@ -59,6 +62,7 @@ __all__ = [
     "at_engine",
     "at_engine_after_handover",
     "at_rate",
+    "dispersion",
     "estimated_start",
     "footprint",
     "half_as_likely",

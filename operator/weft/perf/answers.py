@@ -8,10 +8,12 @@ The batch fluctuates too, over longer times. No step is longer than one that pro
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from weft.perf.backlog import unheld
 from weft.perf.latency import Latency
+from weft.perf.queueing import mean_in_line
+from weft.perf.regular import fewer, spread
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,26 +24,60 @@ if TYPE_CHECKING:
 _STEEPEST = 0.98  # growth of a step with its batch, or with prompts: beyond this, there would be no steady state
 
 
-def per_token(
-    load: RankLoad, gaps: tuple[float, float], step: StepTime, least: float, swings: tuple[float, float]
-) -> Latency:
+class Swings(NamedTuple):
+    """What varies beside prompts: a step without them over a life, in s^2, and the mean time by a batch that wanders.
+
+    The latter is a deviation, as a part of that time, and has those of launched steps in it. `dispersion` is that of
+    the requests that come (`regular`): 1 at random.
+    """
+
+    step: float
+    wanders: float
+    dispersion: float = 1.0
+
+
+def per_token(load: RankLoad, gaps: tuple[float, float], step: StepTime, least: float, swings: Swings) -> Latency:
     """Seconds per token at a load, of answers with so many `gaps` between tokens (the mean, and their shortness).
 
-    A sequence alone takes `least`. `swings` are the variance of a step without prompts over a life, in s^2, and the
-    deviation of the mean time by a batch that wanders, as a part of it, which has those of launched steps in it.
+    A sequence alone takes `least`.
     """
-    (answer, shorter), (swing, wanders), pace = gaps, swings, load.pace
+    (answer, shorter), (swing, wanders, dispersion), pace = gaps, swings, load.pace
     alike, mean = ((step.seconds + load.backlog.mean * each / answer) / load.free for each in (1.0, shorter))
     if load.held.mean == 0.0:
         return Latency(mean, swing, least)
     most = max(alike, (pace.step_seconds + pace.full) / step.tokens)
+    less = _fewer(load, answer * mean, dispersion)
+    mean -= (1.0 - less.behind) * load.backlog.mean * shorter / answer / load.free
+    mean -= (1.0 - less.during) * step.seconds * (1.0 / load.free - 1.0)
     mean = min(mean, most)  # a short answer has less room, too
-    random = _random(load, step.seconds) * shorter / answer
+    random = _random(load, step.seconds) * shorter / answer * less.variance
     grows = load.rate * load.stolen.mean
-    behind = load.backlog.variance * (shorter / answer / load.free * (1.0 - math.pow(grows, pace.steps))) ** 2
+    behind = (
+        load.backlog.variance * less.behind * (shorter / answer / load.free * (1.0 - math.pow(grows, pace.steps))) ** 2
+    )
     bounded = max(0.0, (most - mean) * (mean - least))  # no variance between bounds is larger (Bhatia and Davis)
     variance = min(random + behind, bounded) + swing / (1.0 - grows) ** 2
     return Latency(mean, max(variance, (wanders * mean) ** 2), least, most)
+
+
+class _Fewer(NamedTuple):
+    """Prompts over those at random: that queue behind a request, and that come in its answer, with their variance."""
+
+    behind: float
+    during: float
+    variance: float
+
+
+def _fewer(load: RankLoad, answer_seconds: float, dispersion: float) -> _Fewer:
+    """Requests that come in an answer of so many seconds, and before it while its own prompt waits and is computed.
+
+    The time of their prompts varies by how long these are, and by how many there are.
+    """
+    own, met = load.stolen.own, load.rate * answer_seconds
+    before = load.rate * (mean_in_line(load.rate, own, 0.0) + own.mean)
+    during = fewer(dispersion, met, before)
+    by_number = (1.0 - spread(dispersion, met)) * own.mean**2 / own.square
+    return _Fewer(fewer(dispersion, before), during, during * (1.0 - by_number))
 
 
 def _random(load: RankLoad, step_seconds: float) -> float:

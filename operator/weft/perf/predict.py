@@ -21,6 +21,7 @@ from weft.perf.handover import NO_LINK
 from weft.perf.latency import PERCENTILES
 from weft.perf.memory import footprint, kv_tokens
 from weft.perf.misses import missed
+from weft.perf.regular import AT_RANDOM, dispersion
 from weft.perf.service import Point, Service, at_any_rate, service
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from weft.domain.workload import Workload
     from weft.perf.latency import Latency, Waited
     from weft.perf.misses import Miss
+    from weft.perf.regular import Coming
     from weft.perf.replica import ReplicaModel
 
 ASTRAY = 0.25  # of what a front that goes by load sends: as good as at random (ADR 0113)
@@ -75,14 +77,14 @@ class Assessment:
 class Question:
     """What a replica is asked to do: a workload in a role, within targets that hold in spite of the error bar.
 
-    `in_one_queue` is how many replicas a front chooses from that goes by load; of 1, requests come at random.
+    `in_company` is how many replicas a front chooses from that goes by load; of 1, requests come at random.
     """
 
     workload: Workload
     slo: Slo
     role: Role
     error_bar: ErrorBar = NO_ERROR_BAR
-    in_one_queue: int = 1
+    in_company: int = 1
 
 
 def predict(replica: ReplicaModel, workload: Workload, slo: Slo, role: Role) -> Prediction:
@@ -117,7 +119,7 @@ class _Solved:
 @functools.lru_cache(maxsize=64)  # `worthwhile` may ask for what was assessed right before
 def _solved(replica: ReplicaModel, question: Question) -> _Solved:
     server = service(replica, question.workload, question.role)
-    trial = _Trial(_before(server, question.in_one_queue), question)
+    trial = _Trial(_in_company(server, question.in_company), question)
     idle = trial.at(trial.idle)
     if trial.serves.seats == 0:
         return _Solved(trial, Assessment(_prediction(trial, idle, 0.0, Limit.KVMemory)), idle)
@@ -131,9 +133,16 @@ def _solved(replica: ReplicaModel, question: Question) -> _Solved:
     return _Solved(trial, Assessment(_prediction(trial, point, point.rate, limit)), point)
 
 
-def _before(server: Service, in_one_queue: int) -> Service:
-    """One of so many replicas before which a front goes by load."""
-    return replace(server, in_one_queue=in_one_queue, astray=ASTRAY) if in_one_queue > 1 else server
+def _in_company(server: Service, replicas: int) -> Service:
+    """One of so many replicas before which a front goes by load.
+
+    In a pool it counts those who decode, too, which says little of who waits for a prompt.
+    """
+    if replicas <= 1:
+        return server
+    if server.decodes:
+        return replace(server, dispersion=dispersion(replicas, ASTRAY))
+    return replace(server, in_one_queue=replicas, astray=ASTRAY)
 
 
 def _at_least_half_as_likely(trial: _Trial, doubted: Point) -> Point:
@@ -193,35 +202,34 @@ def _least_that_helps(solved: _Solved, least: float, busy: float) -> float:
 
 @functools.lru_cache(maxsize=4096)
 def at_rate(
-    replica: ReplicaModel, workload: Workload, role: Role, in_one_queue: int = 1
+    replica: ReplicaModel, workload: Workload, role: Role, in_company: int = 1
 ) -> tuple[Percentiles, Percentiles] | None:
     """TTFT and TPOT of one replica at the workload's rate; None if it cannot keep up with that.
 
-    `in_one_queue` as in `Question`.
+    `in_company` as in `Question`.
     """
-    found = _before(service(replica, workload, role), in_one_queue).at_rate(workload.requests_per_second)
+    found = _in_company(service(replica, workload, role), in_company).at_rate(workload.requests_per_second)
     return None if found is None else (_percentiles(found.ttft), _percentiles(found.tpot))
 
 
 def at_engine(
-    replica: ReplicaModel, workload: Workload, role: Role, in_one_queue: int | None = None, astray: float = 0.0
+    replica: ReplicaModel, workload: Workload, role: Role, coming: Coming = AT_RANDOM
 ) -> tuple[Percentiles, Percentiles] | None:
     """TTFT and TPOT as the engine itself counts them, without what follows the first token.
 
     An engine that only prefills has answered before the KV is handed over, so its metrics do not include that. Nor do
     they include the time of a link: the requests measured did get through, however little the link is believed to
-    carry. Requests come to each replica at random, unless so many take them from one queue, all but the part `astray`
-    (`Service`).
+    carry.
     """
     server = replace(service(replica, workload, role), handover_seconds=0.0)
-    return _over_any_link(replace(server, in_one_queue=in_one_queue, astray=astray), workload)
+    return _over_any_link(replace(server, **coming._asdict()), workload)
 
 
 def at_engine_after_handover(
-    replica: ReplicaModel, workload: Workload, role: Role, in_one_queue: int | None = None, astray: float = 0.0
+    replica: ReplicaModel, workload: Workload, role: Role, coming: Coming = AT_RANDOM
 ) -> tuple[Percentiles, Percentiles] | None:
     """TTFT and TPOT as counted by an engine that, where it only prefills, answers once the KV is handed over."""
-    server = replace(service(replica, workload, role), in_one_queue=in_one_queue, astray=astray)
+    server = replace(service(replica, workload, role), **coming._asdict())
     return _over_any_link(server, workload)
 
 

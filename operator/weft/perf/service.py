@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from weft.domain.values.changed import changed
 from weft.domain.values.made_often import made_often
 from weft.domain.workload import Role
-from weft.perf.answers import per_token, swing
+from weft.perf.answers import Swings, per_token, swing
 from weft.perf.backlog import AnswerPace, RankLoad, unheld
 from weft.perf.handover import NO_LINK, handed_over_seconds, link
 from weft.perf.latency import Latency, Waited
@@ -73,7 +73,8 @@ class Service:
     `link` for it. `prompts` are the costs when all ranks have a prompt at once, and `lone` those when one rank of a
     group in lockstep has. Requests come to each rank at random; or, where `in_one_queue` replicas are told, the next
     free rank of any of them takes the one that came first, which is the least that a front can let them wait. The part
-    `astray` of them comes to a rank at random all the same.
+    `astray` of them comes to a rank at random all the same. `dispersion` is that of how many come while an answer is
+    made (`regular`), which where they come to one queue may be another.
     """
 
     steps: Stepper
@@ -89,6 +90,7 @@ class Service:
     link: Link = NO_LINK
     in_one_queue: int | None = None
     astray: float = 0.0
+    dispersion: float = 1.0
     known: dict[float, StepTime] = field(default_factory=dict, compare=False)
 
     @cached_property
@@ -226,9 +228,10 @@ class Service:
         return self.gaps[0] / step.tokens, step.step_seconds
 
     def _tpot(self, load: RankLoad, batch: float, step: StepTime) -> Latency:
-        varies = swing(batch, lambda each: self._decode(each).seconds, self.burstiness)
+        varies = swing(batch, lambda each: self._decode(each).seconds, self.burstiness + self.dispersion - 1.0)
         spread = 0.0 if self.wandering is None else self.wandering.spread(batch)
-        return per_token(load, self.gaps, step, self._decode(1.0).seconds, (varies, spread))
+        swings = Swings(varies, spread, self.dispersion)
+        return per_token(load, self.gaps, step, self._decode(1.0).seconds, swings)
 
     def _ttft(self, load: RankLoad, batch: float, step_seconds: float) -> tuple[Waited, float]:
         """TTFT, and the utilisation by prompts."""

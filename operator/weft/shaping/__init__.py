@@ -17,7 +17,7 @@ from weft.shaping.pair import Unpaired, choose_pair
 from weft.shaping.request import ShapeRequest, Supply
 from weft.shaping.running import running_replica
 from weft.shaping.speculating import refuse_drafting_without_heads
-from weft.shaping.together import FEW_HITS, share_a_queue
+from weft.shaping.together import FEW_HITS, share_a_front
 
 __all__ = [
     "FEW_HITS",
@@ -34,7 +34,7 @@ __all__ = [
     "refuse_lengths",
     "resolve_architecture",
     "running_replica",
-    "share_a_queue",
+    "share_a_front",
     "what_matters",
     "wish_of",
 ]

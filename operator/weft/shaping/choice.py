@@ -166,7 +166,8 @@ def capacity_of(plan: Plan, request: ShapeRequest, catalog: Catalog, live: Workl
 @functools.lru_cache(maxsize=REMEMBERED)
 def _capacity_of(shape: Shape, planned: float, request: ShapeRequest, catalog: Catalog, live: Workload) -> Capacity:
     case = case_of(changed(request, workload=live), shape, catalog)
-    return together(case, capacity_worth(case, request.workload, planned))
+    worth = functools.partial(capacity_worth, case, request.workload, planned)
+    return together(case, worth(), worth)
 
 
 def planned_capacity(plan: Plan, request: ShapeRequest, catalog: Catalog) -> Capacity:

@@ -13,8 +13,8 @@ from weft.domain.reasons import Explanation, Reason
 from weft.domain.shape import Percentiles
 from weft.domain.texts.figures import digits, request_rate
 from weft.domain.workload import Slo
-from weft.perf import Question, assess, at_rate, half_as_likely, worthwhile
-from weft.shaping.together import together
+from weft.perf import assess, at_rate, half_as_likely, worthwhile
+from weft.shaping.together import asked_of, together
 
 if TYPE_CHECKING:
     from weft.domain.capacity import Capacity
@@ -99,16 +99,9 @@ class Scored:
 
 def score(case: ShapeCase) -> Scored:
     """Evaluate one shape under the request's workload and SLO."""
-    request = case.request
-    assessment = assess(case.replica, Question(request.workload, _counted(request), request.spec.role, case.error_bar))
+    request, assessment = case.request, assess(case.replica, asked_of(case))
     capacity = together(case, assessment.prediction.capacity)
     return Scored(case, assessment, capacity, *_replicas_for(request, case.option.shape, capacity))
-
-
-def _counted(request: ShapeRequest) -> Slo:
-    """The targets that count: without TPOT where answers have one token only."""
-    slo = request.spec.slo
-    return replace(slo, tpot=()) if request.workload.output_tokens <= 1 else slo
 
 
 def expected(scored: Scored) -> Prediction:
@@ -122,8 +115,8 @@ def expected(scored: Scored) -> Prediction:
     found = None
     if rate > 0.0:
         asked = replace(request.workload, requests_per_second=rate)
-        in_one_queue = replicas if scored.capacity.gain(replicas) > 1.0 else 1
-        found = at_rate(scored.case.replica, asked, request.spec.role, in_one_queue)
+        in_company = replicas if scored.capacity.gain(replicas) > 1.0 else 1
+        found = at_rate(scored.case.replica, asked, request.spec.role, in_company)
     error_bar = scored.case.error_bar
     prediction = replace(prediction, ttft_doubt=error_bar.ttft, tpot_doubt=error_bar.tpot)
     if found is not None:
@@ -146,23 +139,25 @@ def with_targets_in_reach(scored: Scored) -> Scored:
     return score(replace(scored.case, request=replace(request, spec=replace(request.spec, slo=slo))))
 
 
-def capacity_worth(case: ShapeCase, declared: Workload, planned: float) -> float:
+def capacity_worth(case: ShapeCase, declared: Workload, planned: float, replicas: int = 1) -> float:
     """Requests a second to count on from one replica of live traffic; `planned` is its capacity for declared traffic.
+
+    It is one of so many `replicas` before which a front goes by load.
 
     Normally the rate within the targets. Where that is less than half of `planned`, at least the rate below which fewer
     requests would hardly help: if prompts alone take nearly the whole target, few can be served in time, and scaling
     for them would buy any number of replicas for next to nothing.
     """
-    request, scored = case.request, score(case)
-    asked = Question(request.workload, _counted(request), request.spec.role, case.error_bar)
-    found, enough = scored.assessment.prediction.capacity, LEAST_OF_PLANNED * planned
-    if not scored.meets_slo:
+    asked = asked_of(case, replicas)
+    found, enough = assess(case.replica, asked).prediction.capacity, LEAST_OF_PLANNED * planned
+    meets_slo = found > 0.0
+    if not meets_slo:
         found = half_as_likely(case.replica, asked)
     if found >= enough:
         return found
-    own = Question(declared, _counted(replace(request, workload=declared)), request.spec.role, case.error_bar)
-    if not scored.meets_slo and assess(case.replica, own).misses:
-        return with_targets_in_reach(scored).assessment.prediction.capacity
+    own = asked_of(replace(case, request=replace(case.request, workload=declared)))
+    if not meets_slo and assess(case.replica, own).misses:
+        return with_targets_in_reach(score(case)).assessment.prediction.capacity
     return max(found, min(enough, worthwhile(case.replica, asked, HELPS, BUSY)))
 
 

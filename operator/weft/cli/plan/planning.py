@@ -130,12 +130,17 @@ def _rested(snapshot: Snapshot, catalog: Catalog) -> tuple[Snapshot, dict[str, P
     return snapshot, by_uid, {decision.key.uid: decision for decision in decisions.splits}
 
 
+def _pool_told(pool: PoolRecord, decision: PoolDecision) -> PlannedResource:
+    managed = pool.spec is not None and pool.spec.router.is_of_weft
+    return PlannedResource(str(pool.key), ((pool, decision),), managed=managed)
+
+
 def _told(
     rested: tuple[Snapshot, dict[str, PoolDecision], dict[str, SplitDecision]], splits: list[SplitRecord]
 ) -> list[PlannedResource]:
     snapshot, pools, split_decisions = rested
     told = [
-        PlannedResource(str(pool.key), ((pool, pools[pool.key.uid]),))
+        _pool_told(pool, pools[pool.key.uid])
         for pool in snapshot.pools
         if pool.split_uid is None and pool.key.uid in pools
     ]

@@ -94,7 +94,8 @@ def _prospect(pool: PoolRecord, unit: Unit, snapshot: Snapshot, facts: Facts, pa
     if pair is not None and pool.spec is not None:
         answer = plan_pool(pool, facts, live, pair.plan(pool.spec.role), managed=pair.managed)
     else:
-        answer = plan_pool(pool, facts, live)
+        managed = pool.spec is not None and pool.spec.router.is_of_weft
+        answer = plan_pool(pool, facts, live, managed=managed)
     if isinstance(answer, Explanation):
         return Prospect(pool, None, answer, live, lengths)
     seen = snapshot.observations.get(pool.key.uid)

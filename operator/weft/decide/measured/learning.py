@@ -23,12 +23,12 @@ from weft.domain.stumbling import stumbled
 from weft.domain.values.made_often import made_often
 from weft.domain.workload import Role
 from weft.engines import adapter_for
-from weft.perf import ASTRAY, at_engine, at_engine_after_handover
+from weft.perf import ASTRAY, AT_RANDOM, Coming, at_engine, at_engine_after_handover, dispersion
 from weft.render import revision
 from weft.scaling.calibrating import calibration as calibrating
 from weft.scaling.calibrating.tails import ExpectedLatencies, followed
 from weft.scaling.calibrating.taking_over import in_force, what_is_phased
-from weft.shaping import capacity_of, running_replica, share_a_queue, what_matters
+from weft.shaping import capacity_of, running_replica, share_a_front, what_matters
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -96,7 +96,7 @@ class Fleet:
 class _Lesson:
     """A pool whose time for a measurement has come, with the workload that is in force.
 
-    `managed` says that the router of its split is of Weft's choice.
+    `managed` says that its router, or that of its split, is of Weft's choice.
     """
 
     pool: PoolRecord
@@ -182,6 +182,8 @@ def _lesson(pool: PoolRecord, snapshot: Snapshot, roll: Roll) -> _Lesson | None:
 
 
 def _is_behind_wefts_router(pool: PoolRecord, snapshot: Snapshot) -> bool:
+    if pool.split_uid is None:
+        return pool.spec is not None and pool.spec.router.is_of_weft
     split = next((each for each in snapshot.splits if each.key.uid == pool.split_uid), None)
     return split is not None and split.spec is not None and split.spec.router.is_of_weft
 
@@ -197,25 +199,40 @@ def _learnt(lesson: _Lesson, facts: Facts) -> CalibrationMemory:
     counts_handover = adapter_for(fleet.plan.engine.name).counts_handover
     counted = at_engine_after_handover if counts_handover else at_engine
 
-    def percentiles(factors: Calibration, astray: float) -> tuple[Percentiles, Percentiles] | None:
+    def percentiles(factors: Calibration, coming: Coming) -> tuple[Percentiles, Percentiles] | None:
         bare = Calibration(factors.prefill, factors.decode)
-        return counted(replace(replica, calibration=bare), load, look.role, replicas, astray)
+        return counted(replace(replica, calibration=bare), load, look.role, coming)
 
-    def expects(factors: Calibration, astray: float) -> calibrating.Means | None:
-        found = percentiles(factors, astray)
+    def expects(factors: Calibration, coming: Coming) -> calibrating.Means | None:
+        found = percentiles(factors, coming)
         return None if found is None else calibrating.Means(*(latency.mean for latency in found))
 
-    replicas, most = _share_a_queue(lesson), _most_astray(lesson, load)
-    pooled = None if replicas is None else partial(expects, astray=0.0)
-    learnt = calibrating.learnt(lesson.memory, look, partial(expects, astray=most), pooled)
+    most, least = _as_they_come(lesson, load)
+    pooled = None if least is None else partial(expects, coming=least)
+    learnt = calibrating.learnt(lesson.memory, look, partial(expects, coming=most), pooled)
     found, seen = percentiles(learnt.factors, most), look.observation
     if found is None or seen is None or learnt.factors.points == lesson.memory.factors.points:
         return learnt
-    shared = None if replicas is None else percentiles(learnt.factors, 0.0)
+    shared = None if least is None else percentiles(learnt.factors, least)
     expected = ExpectedLatencies(
         *found, error_bar.ttft, error_bar.tpot, pooled_ttft=None if shared is None else shared[0]
     )
     return replace(learnt, factors=followed(learnt.factors, seen, look.role, fleet.spec.slo, expected))
+
+
+def _as_they_come(lesson: _Lesson, load: Workload) -> tuple[Coming, Coming | None]:
+    """How requests may come to one replica: with the longest wait, as capacity counts on, and with the shortest.
+
+    All come at random, unless the front is known to go by load. In a pool capacity counts on it for TPOT alone.
+    """
+    replicas, by_load = _share_a_queue(lesson), _goes_by_load(lesson, load)
+    if replicas is None:
+        return AT_RANDOM, None
+    if lesson.look.role is Role.Prefill:
+        return Coming(replicas, ASTRAY if by_load else 1.0), Coming(replicas)
+    if not by_load:
+        return Coming(replicas, 1.0), Coming(replicas)
+    return Coming(replicas, 1.0, dispersion(replicas, ASTRAY)), Coming(replicas, 0.0, dispersion(replicas))
 
 
 def _share_a_queue(lesson: _Lesson) -> int | None:
@@ -242,14 +259,9 @@ def _capacity(lesson: _Lesson, facts: Facts, factors: Calibration) -> float:
         return 0.0
 
 
-def _most_astray(lesson: _Lesson, load: Workload) -> float:
-    """The part of requests that may come to a replica at random: all, unless the front is known to go by load."""
-    return ASTRAY if _goes_by_load(lesson, load) else 1.0
-
-
 def _goes_by_load(lesson: _Lesson, load: Workload) -> bool:
     fleet = lesson.fleet
-    return lesson.managed and share_a_queue(fleet.spec.role, fleet.plan.shape, load.prefix_hit)
+    return lesson.managed and share_a_front(fleet.spec.role, fleet.plan.shape, load.prefix_hit)
 
 
 def _what_runs(lesson: _Lesson, facts: Facts) -> tuple[ReplicaModel, ErrorBar] | None:

@@ -64,6 +64,7 @@ class SGLang:
 
     leaves_front_by = LeavesBy.Asking
     pairs_in_its_image = False
+    picks_by_load = False  # sglang-router 0.3.2 does (ADR 0117); not counted on yet
     picks_prefill_by_load = False  # sglang-router 0.3.2 does for one pool (ADR 0117); not tried for pairs
     counts_handover = True  # it streams the first token of a prefill half once the transfer has succeeded
     port = PORT

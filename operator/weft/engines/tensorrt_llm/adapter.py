@@ -46,6 +46,7 @@ class TensorRTLLM:
 
     leaves_front_by = LeavesBy.Label  # as vllm-router and the proxies around the server for pairs do
     pairs_in_its_image = True
+    picks_by_load = True  # its pools have vllm-router, too
     picks_prefill_by_load = True  # each door of `weft.pods.pair_front` does
     counts_handover = False
     port = PORT

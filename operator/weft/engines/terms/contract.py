@@ -22,6 +22,10 @@ class EngineAdapter(Protocol):
         """Whether its router for a prefill/decode pair is a program in the engine's image, not an image of its own."""
 
     @property
+    def picks_by_load(self) -> bool:
+        """Whether its router for a pool gives each request without a known prefix to the replica with the fewest."""
+
+    @property
     def picks_prefill_by_load(self) -> bool:
         """Whether its router for a pair gives each prompt without a known prefix to the prefill replica with fewest."""
 

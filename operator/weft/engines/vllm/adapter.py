@@ -55,6 +55,7 @@ class VLLM:
 
     leaves_front_by = LeavesBy.Label
     pairs_in_its_image = False
+    picks_by_load = True  # as vllm-router 0.1.17 does (ADR 0113, 0117)
     picks_prefill_by_load = True  # as vllm-router 0.1.17 does (ADR 0113)
     counts_handover = False
     port = PORT

@@ -63,7 +63,7 @@ def _view(pool: PoolRecord, split: SplitRecord | None, ready: int, engines: Engi
     if spec is None or plan is None:
         return None
     shape, count = plan.shape, pool.status.desired_replicas
-    managed = split is not None and split.spec is not None and split.spec.router.is_of_weft
+    router = spec.router if split is None or split.spec is None else split.spec.router
     return PoolView(
         name=pool.key.name,
         role=spec.role,
@@ -73,7 +73,7 @@ def _view(pool: PoolRecord, split: SplitRecord | None, ready: int, engines: Engi
         least=spec.scaling.min_replicas,
         most=spec.scaling.affordable(shape.gpus, shape.pods),
         gpus=shape.gpus,
-        capacity=engines.capacity(pool, plan, spec, managed=managed),
+        capacity=engines.capacity(pool, plan, spec, managed=router.is_of_weft),
         plan=plan,
         speed=engines.modelled(pool, plan, spec),
         slo=spec.slo,
