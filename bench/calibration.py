@@ -126,25 +126,35 @@ def serve(case: Case, seconds: float, seed: int = 0, front: Choice | None = None
     tokens = np.minimum(drawn.longest, drawn.median * np.exp(drawn.deviation * random.standard_normal(len(arrivals))))
     rule, speed = front or choice(case.front), _speed(case.truth)
     served = [ServedEngine("prefill", speed, 0.0, number) for number in range(case.replicas)]
+    requests = [
+        SimulatedRequest(now, max(1, round(length)), 1)
+        for now, length in zip(arrivals.tolist(), tokens.tolist(), strict=True)
+    ]
+    return [_timed(request, heard) for request, heard in through(rule, served, requests)]
+
+
+def through(
+    rule: Choice, served: list[ServedEngine], requests: list[SimulatedRequest]
+) -> list[tuple[SimulatedRequest, float]]:
+    """Send requests through a front to engines, until all have ended, each with when its engine heeded it."""
     for each in served:
         rule.add(each)
     sent: list[tuple[SimulatedRequest, float]] = []
-    for now, length in zip(arrivals.tolist(), tokens.tolist(), strict=True):
+    for request in requests:
         for each in served:
-            for ended in each.engine.ended_by(now):
+            for ended in each.engine.ended_by(request.arrived):
                 del each.inside[ended]
                 rule.left(each)
         chosen = rule.choose()
         if chosen is None:
             raise ValueError("a front needs replicas")
-        request = SimulatedRequest(now, max(1, round(length)), 1)
         chosen.inside[request] = Attempt(len(sent))
         rule.sent(chosen)
-        chosen.engine.submit(request, now)
+        chosen.engine.submit(request, request.arrived)
         sent.append((request, chosen.engine.heeds_at))
     for each in served:
         each.engine.ended_by(math.inf)
-    return [_timed(request, heard) for request, heard in sent]
+    return sent
 
 
 def _timed(request: SimulatedRequest, heard: float) -> Timed:
