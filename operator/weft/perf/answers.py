@@ -1,4 +1,4 @@
-"""Time per output token as a distribution over requests: of steps beside prompts that come at random.
+"""Time per output token as a distribution over requests: of steps beside prompts that come at random, or more evenly.
 
 A prompt lengthens a step, in which more prompts come, which lengthen the next: each delays an answer by itself and by
 what follows from it while the answer lasts. Of the last steps of an answer less follows, and short ones have no others.

@@ -134,10 +134,7 @@ def _solved(replica: ReplicaModel, question: Question) -> _Solved:
 
 
 def _in_company(server: Service, replicas: int) -> Service:
-    """One of so many replicas before which a front goes by load.
-
-    In a pool it counts those who decode, too, which says little of who waits for a prompt.
-    """
+    """One of so many replicas before which a front goes by load; in a pool it says little of who waits for a prompt."""
     if replicas <= 1:
         return server
     if server.decodes:

@@ -48,8 +48,8 @@ class Planned:
     """A pool with what it shall run, and what its metrics will be about.
 
     `capacity` is what replicas serve of the traffic in force and `declared` of what the user expects; `before` is that
-    of the persisted plan's replicas, None without one. `start_up` is what a start should take. The router of their
-    split may be `managed`: of Weft's choice.
+    of the persisted plan's replicas, None without one. `start_up` is what a start should take. Their router, or
+    that of their split, may be `managed`: of Weft's choice.
     """
 
     pool: PoolRecord
@@ -130,8 +130,8 @@ def plan_pool(
 
     `live` is the measured workload, which changes what a replica is expected to serve but never the shape: a shape
     follows what the user declared, so that neither noise nor a restart rolls a pool. `paired` is what was chosen for
-    this half of a split together with the other, whose router may be `managed`; a pool of its own keeps the release in
-    its status.
+    this half of a split together with the other; a pool of its own keeps the release in its status. The router before
+    either may be `managed`: of Weft's choice.
     """
     if pool.spec is None:
         return pool.problem or Explanation(Reason.SpecInvalid, "the spec cannot be understood")
