@@ -19,9 +19,12 @@ from weft.shaping.host_kv import PIECE_TOKENS
 LLAMA_TOKEN = 2 * 32 * 8 * 128 * 2  # keys and values of 32 layers with 8 heads of 128, in 16 bits
 
 
-def refused(size: str, model: str = LLAMA_8B, tokens: float = 1000.0, precision: Precision | None = None) -> str | None:
+def refused(
+    size: str | None, model: str = LLAMA_8B, tokens: float = 1000.0, precision: Precision | None = None
+) -> str | None:
     """The sentence about a pool whose prompts have so many tokens; None where it may be planned."""
-    request = Wish(model, kv=KVSpec(precision, offload_json=f'{{"size":"{size}"}}')).request()
+    offload = None if size is None else f'{{"size":"{size}"}}'
+    request = Wish(model, kv=KVSpec(precision, offload_json=offload)).request()
     spec = replace(request.spec, workload=replace(request.workload, input_tokens=tokens))
     try:
         refuse_a_host_cache_that_keeps_nothing(spec, request.architecture)
@@ -57,5 +60,4 @@ def test_latent_attention_needs_less() -> None:
 
 
 def test_without_offloading_nothing_is_refused() -> None:
-    request = Wish(LLAMA_8B).request()
-    refuse_a_host_cache_that_keeps_nothing(request.spec, request.architecture)
+    assert refused(None) is None
