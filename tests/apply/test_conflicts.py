@@ -12,9 +12,9 @@ import pytest
 
 from tests.apply.test_sending import GATED, Outbox, as_it_is
 from tests.protocol.scripted_server import ScriptedServer
+from weft.apply import PodContended
 from weft.domain import labels
 from weft.domain.action import LabelPod, ReleasePods, UnroutePod
-from weft.domain.errors import Retry
 from weft.domain.reasons import Reason
 
 if TYPE_CHECKING:
@@ -45,9 +45,9 @@ def outbox() -> Iterator[Outbox]:
     ],
     ids=["routed", "gated", "unlabelled"],
 )
-def test_what_is_left_to_do_ends_the_pass_which_is_tried_again(outbox: Outbox, action: Action, pod: Json) -> None:
+def test_what_is_left_to_do_is_tried_again(outbox: Outbox, action: Action, pod: Json) -> None:
     as_it_is(outbox, 409, pod, MODIFIED)
-    with pytest.raises(Retry) as conflict:
+    with pytest.raises(PodContended) as conflict:
         outbox.writer.carry_out(action)
     assert (Reason.StatusConflict, MODIFIED) == (conflict.value.reason, str(conflict.value))
 

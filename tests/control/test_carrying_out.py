@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from weft.apply import RouterKeepsOneWorker, RouterKeepsWorker, ServerError, WebhookAway
+from weft.apply import PodContended, RouterKeepsOneWorker, RouterKeepsWorker, ServerError, WebhookAway
 from weft.control.converging.carrying_out import Carrier, FailedPass, Held, waves
 from weft.domain.action import (
     Action,
@@ -34,6 +34,7 @@ NO_POD = FailedPass(QUOTA, Held(pods=True))
 AWAY = Retry(Reason.ApiUnavailable, "away")
 UNASKED = WebhookAway(Reason.PodRefused, 'failed calling webhook "m.io": refused')
 FAILED = ServerError("etcdserver: request is too large")
+CONTENDED = PodContended("the object has been modified")
 ENDING = Blocked(Reason.NamespaceTerminating, "going")
 
 
@@ -330,3 +331,23 @@ def test_a_pod_that_may_never_be_unrouted_is_deleted_all_the_same(threads: Threa
     cluster = Cluster({"p-1": POLICY})
     assert Carrier(cluster.do, threads, 8).carry_out([unroute(1), delete(1)]) == FailedPass(POLICY)
     assert cluster.done == [unroute(1), delete(1)]
+
+
+class TestContended:
+    """Others write to one pod, again and again, faster than the API server retries (F12)."""
+
+    def test_all_but_that_pod_goes_on_in_the_same_pass(self, threads: ThreadPoolExecutor) -> None:
+        """It is not deleted while fronts choose it; the next pass tries again at once."""
+        cluster = Cluster({"p-1": CONTENDED})
+        actions: list[Action] = [unroute(1), delete(1), unroute(2), delete(2), create(3)]
+        assert Carrier(cluster.do, threads, 8).carry_out(actions) == FailedPass(CONTENDED)
+        assert cluster.done == [unroute(1), unroute(2), delete(2), create(3)]
+
+    @pytest.mark.parametrize("later", [QUOTA, AWAY], ids=["a quota", "the API server is away"])
+    def test_what_is_refused_after_it_backs_off_all_the_same(
+        self, threads: ThreadPoolExecutor, later: WeftError
+    ) -> None:
+        cluster = Cluster({"p-1": CONTENDED, "p-2": later})
+        found = Carrier(cluster.do, threads, 8).carry_out([unroute(1), create(2), create(3)])
+        assert found is not None
+        assert (found.error, cluster.done) == (later, [unroute(1), create(2)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -10,9 +11,10 @@ import pytest
 
 from tests.control.test_converge_loop import UID, Cluster, running
 from tests.converge.world import World
-from weft.apply import NameTaken
+from weft.apply import NameTaken, PodContended
 from weft.control.converging import work_queue
-from weft.control.converging.one_pass import reachable, with_problem
+from weft.control.converging.carrying_out import FailedPass, Held
+from weft.control.converging.one_pass import Before, Converger, reachable, with_problem
 from weft.domain.action import ApplyObject
 from weft.domain.errors import Blocked
 from weft.domain.reasons import Explanation, Reason
@@ -20,8 +22,6 @@ from weft.domain.snapshot import ResourceKey
 from weft.domain.status import Condition, PoolProgress, SplitProgress
 
 if TYPE_CHECKING:
-    from concurrent.futures import ThreadPoolExecutor
-
     from weft.control.context import Context
     from weft.domain.action import Action
     from weft.domain.errors import WeftError
@@ -119,3 +119,19 @@ async def test_what_is_tried_in_each_pass_is_over_with_the_first_that_works(monk
         loop.want(UID)
         await cluster.after(2)
     assert [True, False] == cluster.stalled
+
+
+class Contended(Occupied):
+    """Everything that is patched conflicts."""
+
+    def carry_out(self, _: Action) -> None:
+        raise PodContended("the object has been modified")
+
+
+def test_what_is_tried_again_at_once_hides_no_refusal_that_lasts() -> None:
+    """Else a stalled resource would look as if it were not, for as long as others write to one of its pods."""
+    cluster, quota = Contended(), Blocked(Reason.PodRefused, "exceeded quota")
+    with ThreadPoolExecutor(2) as threads:
+        converger = Converger(cluster.context(threads))
+        converger.converge(cluster.view(), UID, Before(FailedPass(quota, Held(pods=True))))
+    assert cluster.stalled == [True]

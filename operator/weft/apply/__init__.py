@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from weft.apply.events import EventRecorder, Reporter
 from weft.apply.recreations import DeletedAgain
-from weft.apply.refusals import NameTaken, WebhookAway
+from weft.apply.refusals import NameTaken, PodContended, WebhookAway
 from weft.apply.routers import RouterKeepsOneWorker, RouterKeepsWorker
 from weft.apply.sending import RetryLater, Sender, ServerError, Unanswered
 from weft.apply.token_bucket import TokenBucket
@@ -16,6 +16,7 @@ __all__ = [
     "EventRecorder",
     "NameTaken",
     "Path",
+    "PodContended",
     "Reporter",
     "RetryLater",
     "RouterKeepsOneWorker",

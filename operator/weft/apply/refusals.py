@@ -31,6 +31,14 @@ class WebhookAway(Unanswered):
     """An admission webhook did not answer: it is restarting, or nobody runs it any more."""
 
 
+class PodContended(Retry):
+    """Others write to a pod faster than the API server retries: a patch of it is left to do, and nothing else fails."""
+
+    def __init__(self, message: str) -> None:
+        """`message` is the server's own."""
+        super().__init__(Reason.StatusConflict, message)
+
+
 class NameTaken(Blocked):
     """An object of the wanted name belongs to somebody else; `kind` and `name` say which."""
 

@@ -9,7 +9,7 @@ from weft.apply.kinds import plural_of
 from weft.apply.labelling import Labelling, has_labels
 from weft.apply.outcomes import ApplyIntent, Outcomes
 from weft.apply.recreations import Recreations
-from weft.apply.refusals import NameTaken, not_permitted, refused
+from weft.apply.refusals import NameTaken, PodContended, not_permitted, refused
 from weft.apply.rivals import contested
 from weft.apply.routers import Routers
 from weft.apply.sending import (
@@ -173,7 +173,7 @@ class Writer:
         # A ValidatingAdmissionPolicy without a reason refuses with 422, and so may a pod that was changed meanwhile.
         may_be_done = answer.conflicts or answer.status == UNPROCESSABLE
         if not may_be_done or self._is_left(request.path, uid, is_left):
-            raise refused(answer)
+            raise PodContended(answer.message) if answer.conflicts else refused(answer)
         return None
 
     def _is_left(self, path: str, uid: str, is_left: Callable[[Json], bool]) -> bool:

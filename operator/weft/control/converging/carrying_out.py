@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from weft.apply import RouterKeepsOneWorker, ServerError, Unanswered
+from weft.apply import PodContended, RouterKeepsOneWorker, ServerError, Unanswered
 from weft.control.told_once import ToldOnce
 from weft.domain.action import (
     ApplyObject,
@@ -106,8 +106,8 @@ class Carrier:
         """Carry out the actions and return the first refusal, None without one.
 
         A refused pod, or a refused object that its replica needs, ends the creation of pods and nothing else; a `Retry`
-        ends the pass. So does a namespace that is being deleted: with that in its status, the resource is not looked at
-        again (rule S10). Actions held back by an earlier refusal (`known`) are left out. An unanswered request holds
+        ends the pass, but for a pod that others keep writing to. So does a namespace that is being deleted: with that
+        in its status, the resource is not looked at again (rule S10). Actions held back by an earlier refusal (`known`) are left out. An unanswered request holds
         back all like it, a failure of the API server the same object. A pod that could not be taken out of routing, and
         may be at a later try, is not deleted.
         """
@@ -120,10 +120,10 @@ class Carrier:
                 continue
             for action, error in self._errors(wave):
                 held = held.after(action, error)
-                chosen |= _stays_chosen(action) if isinstance(error, Unanswered) else set()
+                chosen |= _stays_chosen(action) if isinstance(error, Unanswered | PodContended) else set()
                 if ends_the_pass(error):
-                    return FailedPass(first or error if isinstance(error, Retry) else error, held)
-                first = first or error
+                    return FailedPass(_more_telling(first, error) if isinstance(error, Retry) else error, held)
+                first = _more_telling(first, error)
         return None if first is None else FailedPass(first, held)
 
     def _errors(self, wave: tuple[Action, ...]) -> list[tuple[Action, WeftError]]:
@@ -218,6 +218,11 @@ def _namespace(action: Action) -> str:
     return action.namespace
 
 
+def _more_telling(first: WeftError | None, error: WeftError) -> WeftError:
+    """The first error of a pass, but for those by which one would soon try again what was refused after them."""
+    return error if first is None or isinstance(first, PodContended) else first
+
+
 def ends_what_is_alike(problem: WeftError) -> bool:
     """Whether other actions of the same wave would fail, too."""
     return isinstance(problem, Unanswered) or ends_the_pass(problem)
@@ -225,7 +230,7 @@ def ends_what_is_alike(problem: WeftError) -> bool:
 
 def ends_the_pass(problem: WeftError) -> bool:
     """Whether all later actions of the pass would fail, too."""
-    return isinstance(problem, Retry) or everything_goes(problem)
+    return (isinstance(problem, Retry) and not isinstance(problem, PodContended)) or everything_goes(problem)
 
 
 def everything_goes(problem: WeftError) -> bool:

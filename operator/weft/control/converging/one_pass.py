@@ -106,7 +106,8 @@ class Converger:
         known = before.known
         refused = self._carrier.carry_out(done.actions, known)
         lasting = None if known is None or known.is_tried_each_pass else known
-        problem = worth_telling(refused or lasting, before)
+        passes = refused is None or isinstance(refused.error, Retry)
+        problem = worth_telling(lasting if passes else refused, before)
         progress = with_problem(reachable(done.progress, subject.key, problem), problem)
         try:
             self._statuses.write_progress(subject.key, progress, subject.version, self._context.clock.now())
