@@ -107,9 +107,9 @@ class Carrier:
 
         A refused pod, or a refused object that its replica needs, ends the creation of pods and nothing else; a `Retry`
         ends the pass, but for a pod that others keep writing to. So does a namespace that is being deleted: with that
-        in its status, the resource is not looked at again (rule S10). Actions held back by an earlier refusal (`known`) are left out. An unanswered request holds
-        back all like it, a failure of the API server the same object. A pod that could not be taken out of routing, and
-        may be at a later try, is not deleted.
+        in its status, the resource is not looked at again (rule S10). Actions held back by an earlier refusal (`known`)
+        are left out. An unanswered request holds back all like it, a failure of the API server the same object. A pod
+        that could not be taken out of routing, and may be at a later try, is not deleted.
         """
         first, held, chosen = None, known.held if known is not None else Held(), set[str]()
         for wave in waves(_asked(actions, held, chosen), self.largest):
