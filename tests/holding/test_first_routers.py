@@ -8,11 +8,14 @@ from __future__ import annotations
 import pytest
 
 from tests.holding.cluster import boards, node_body
+from tests.holding.operation import TEAM
 from tests.holding.routed import POOL, ROUTERS, Routed, routed_pool
 from weft.domain import labels
+from weft.render import ENDPOINTS, ROUTE
 
 MANAGED = {"type": "Managed", "replicas": 2}
 OF_ROUTERS = {labels.FRONT_OF: f"uid-{POOL}"}
+OF_A_GATEWAY = {ENDPOINTS, ROUTE}
 TURNS = 40
 
 
@@ -37,6 +40,20 @@ def without_routers(replicas: int, router: str = "None", engine: str = "VLLM") -
     assert len(asked(world)) == replicas
     world.look = somebody_is_asked
     return world
+
+
+def at_a_gateway(replicas: int) -> Routed:
+    """A pool that serves behind a Gateway."""
+    world = without_routers(replicas)
+    gateway = {"parentRefs": [{"name": "web"}], "endpointPickerRef": {"name": "picker"}}
+    world.edit(POOL, router={"type": "Gateway", "gateway": gateway})
+    world.roll()
+    assert kinds(world) >= OF_A_GATEWAY
+    return world
+
+
+def kinds(world: Routed) -> set[tuple[str, str]]:
+    return {(each.api_version, each.kind) for each in world.cluster.objects_of(TEAM)}
 
 
 @pytest.mark.parametrize("engine", ["VLLM", "SGLang"])
@@ -102,6 +119,40 @@ def test_with_another_engine_in_the_same_edit_requests_go_to_both_until_then() -
     world.roll()
     assert world.within_reach() == set(world.serving_now("sglang"))
     assert len(world.serving_now()) == 2
+
+
+def test_with_routers_that_never_get_ready_another_engine_takes_over_all_the_same() -> None:
+    """The Service leads to its replicas, too: those of the engine before would hold their GPUs for ever."""
+    world = without_routers(2)
+    world.stuck |= {"chat-front", "chat-front-vllm"}
+    world.edit(POOL, router=MANAGED, engine={"name": "SGLang"})
+    world.roll()
+    assert (len(world.serving_now("sglang")), world.serving_now("vllm")) == (2, [])
+    assert world.deployments().keys() == {"chat-front"}
+    assert ("True", "FrontStarting") == world.condition(POOL, "Reconciling")[:2]
+    world.stuck.clear()
+    world.roll()
+    assert len(world.endpoints()) == 2
+
+
+def test_a_route_stays_until_a_router_answers() -> None:
+    """Clients of a Gateway are served by it until then; who changed the way may have none at a router yet."""
+    world = at_a_gateway(2)
+    world.stuck.add("chat-front")
+    world.edit(POOL, router=MANAGED)
+    world.turn(TURNS)
+    assert kinds(world) >= OF_A_GATEWAY
+    world.stuck.clear()
+    world.roll()
+    assert not kinds(world) & OF_A_GATEWAY
+    assert len(world.endpoints()) == 2
+
+
+def test_a_route_goes_at_once_where_nothing_else_is_asked_for() -> None:
+    world = at_a_gateway(1)
+    world.edit(POOL, router={"type": "None"})
+    world.turn()
+    assert not kinds(world) & OF_A_GATEWAY
 
 
 @pytest.mark.parametrize("lives", [1, 2, 4])

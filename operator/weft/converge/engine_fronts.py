@@ -20,7 +20,7 @@ from weft.converge.generations import (
     last_of_each,
     routers_of,
 )
-from weft.converge.serving import front_trouble, image_of_front
+from weft.converge.serving import front_trouble, image_of_front, leads_to_replicas
 from weft.domain.shape import EngineName
 from weft.domain.spec import RolloutStrategy, RouterKind
 from weft.engines import engine_in, engine_label
@@ -84,7 +84,8 @@ class EngineFronts:
         trouble = {engine: front_trouble(around, name) for engine, name in names.items()}
         stay = (each for each in replicas if each.assignment is not None and answers(each))
         lasting = frozenset(engine_of(each, current) if alone else current for each in stay)
-        serving = {each for each in lasting if trouble[each] is None and _is_chosen(each, first, around)}
+        behind = {each for each in lasting if trouble[each] is None and _is_chosen(each, first, around)}
+        serving = lasting if leads_to_replicas(around) else behind
         routers = fronts_wanted(known, spec.router.replicas, taken_over=bool(serving))
         wanted = {}
         for engine in map(EngineName, routers):

@@ -12,6 +12,7 @@ from weft.converge.conditions import pool_conditions
 from weft.converge.departures import Departures
 from weft.converge.domains import delete_left_over
 from weft.converge.engine_fronts import EngineFronts, engine_at_a_gateway, engine_of
+from weft.converge.objects import OF_GATEWAYS
 from weft.converge.observed_pool import ObservedPool
 from weft.converge.phases import with_phases
 from weft.converge.relabelling import Relabelling
@@ -83,7 +84,7 @@ def converge_pool(
         *edited.actions,
         *delete_left_over(replicas, around),
         *around.apply(wanted),
-        *(around.delete_unwanted(wanted) if knows_what_is_wanted else ()),
+        *(around.delete_unwanted(wanted, OF_GATEWAYS if directly else ()) if knows_what_is_wanted else ()),
         *release_whole(pool, replicas, fabric, around),
         *created,
     )

@@ -35,10 +35,15 @@ def before_routers(around: ObjectsAround, trouble: Explanation | None) -> Explan
     A pool that served without routers, and gets some by an edit, goes on so until one of them answers: their image may
     have to be pulled first, and may not exist.
     """
-    service = around.mine("v1", "Service", around.owner.name)
-    if trouble is None or service is None or not chooses_replicas(service.body, around.owner):
+    if trouble is None or not leads_to_replicas(around):
         return None
     return Explanation(trouble.reason, f"{trouble.message}: until then Service {around.owner.name} leads to replicas")
+
+
+def leads_to_replicas(around: ObjectsAround) -> bool:
+    """Whether the Service of a pool, as it is, chooses replicas and no routers."""
+    service = around.mine("v1", "Service", around.owner.name)
+    return service is not None and chooses_replicas(service.body, around.owner)
 
 
 def image_of_front(around: ObjectsAround, of: str) -> str:
