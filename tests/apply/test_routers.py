@@ -267,6 +267,7 @@ BAD: dict[str, Callable[[web.Request], web.Response]] = {
     "lists workers without id": page(f'{{"workers": [{{"url": "http://{WORKER}"}}]}}'),
     "lists workers without url": page('{"workers": [{"id": "w"}]}'),
     "does not end": page(" " * (LARGEST_ANSWER_BYTES + 1) + "{}"),
+    "is nested without end": page("[" * 200_000),
     "is no text": lambda _: web.Response(body=b"\xff\xfe{"),
 }
 

@@ -21,11 +21,18 @@ def path_of(worker_id: str) -> str:
 
 def ids_at(answer: bytes, worker: str) -> tuple[str, ...]:
     """Ids of the workers at an address (`host:port`) in an answer to `GET /workers`; `ValueError` for anything else."""
-    told: Any = json.loads(answer)
+    told = _read(answer)
     workers = told.get("workers") if isinstance(told, dict) else None
     if not isinstance(workers, list):
         raise ValueError("its answer lists no workers")  # noqa: TRY004 - data, not a type of ours
     return tuple(_word(each, "id") for each in workers if _address(_word(each, "url")) == worker)
+
+
+def _read(answer: bytes) -> Any:  # noqa: ANN401 - JSON
+    try:
+        return json.loads(answer)
+    except RecursionError:  # lists in lists, thousands of them
+        raise ValueError("its answer is nested too deep") from None
 
 
 def _word(worker: Any, name: str) -> str:  # noqa: ANN401 - JSON
