@@ -71,6 +71,25 @@ def test_names_are_those_that_kubernetes_takes(text: str) -> None:
     assert is_subdomain(text.removeprefix("*.")) == bool(re.search(HOST_NAME, text))
 
 
+def routed_by(parent: dict[str, str]) -> dict[str, object]:
+    picker = {"name": "picker"}
+    return {"router": {"type": "Gateway", "gateway": {"parentRefs": [parent], "endpointPickerRef": picker}}}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"placement": {"nodeSelector": {"a" * 253 + "/x": "y"}}},
+        {"engine": {"env": [{"name": ".5"}, {"name": ".a..b"}, {"name": "-"}]}},
+        {"router": {"apiKeySecretRef": {"name": "c", "key": ".key..pem"}}},
+        routed_by({"name": "web", "group": "", "kind": "Service"}),
+        routed_by({"name": "web", "group": "gateway.networking.x-k8s.io", "kind": "XListenerSet"}),
+    ],
+)
+def test_what_kubernetes_takes_is_taken(changes: dict[str, object]) -> None:
+    assert told({"model": {"id": "example/model"}, **changes}) == ""
+
+
 @pytest.mark.parametrize(
     ("changes", "field"),
     [
@@ -81,6 +100,18 @@ def test_names_are_those_that_kubernetes_takes(text: str) -> None:
             "router.gateway.hostnames",
         ),
         ({"placement": {"nodeSelector": {"a..b/x": "y"}}}, "placement.nodeSelector"),
+        ({"placement": {"nodeSelector": {"a" * 254 + "/x": "y"}}}, "placement.nodeSelector"),
+        ({"placement": {"tolerations": [{"key": "a" * 254 + "/x"}]}}, "placement.tolerations.0.key"),
+        ({"pod": {"labels": {"a" * 254 + "/x": "y"}}}, "pod.labels"),
+        ({"pod": {"annotations": {"a" * 254 + "/x": "y"}}}, "pod.annotations"),
+        ({"engine": {"env": [{"name": "..", "value": "y"}]}}, "engine.env.0.name"),
+        ({"engine": {"env": [{"name": "."}]}}, "engine.env.0.name"),
+        ({"model": {"id": "m", "config": {"configMapRef": {"name": "c", "key": "..data"}}}}, "configMapRef.key"),
+        ({"router": {"apiKeySecretRef": {"name": "c", "key": "."}}}, "router.apiKeySecretRef.key"),
+        (routed_by({"name": "web", "group": "Example.com"}), "router.gateway.parentRefs.0.group"),
+        (routed_by({"name": "web", "group": "a b"}), "router.gateway.parentRefs.0.group"),
+        (routed_by({"name": "web", "kind": "My Gateway"}), "router.gateway.parentRefs.0.kind"),
+        (routed_by({"name": "web", "kind": "1Gateway"}), "router.gateway.parentRefs.0.kind"),
     ],
 )
 def test_what_kubernetes_would_refuse_later_is_refused_when_it_is_read(changes: dict[str, object], field: str) -> None:

@@ -27,6 +27,7 @@ ATOMIC_MAP: JsonDict = {"x-kubernetes-map-type": "atomic"}
 MAX_MESSAGE_CHARACTERS = 4096
 MAX_TOKENS = 100_000_000
 MAX_REQUESTS_PER_SECOND = 1_000_000
+LONGEST_LABEL_KEY = 255  # Kubernetes takes 253 characters before the /, which no pattern counts, and one behind it
 
 
 _QUANTITY_PATTERN = r"^([0-9]+(\.[0-9]*)?|\.[0-9]+)(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|[eE][+-]?[0-9]{1,2})?$"
@@ -190,7 +191,7 @@ Instant = Annotated[
 
 ObjectName = Annotated[str, Field(min_length=1, max_length=253, pattern=DNS_SUBDOMAIN)]
 KeyName = Annotated[str, Field(min_length=1, max_length=253, pattern=KEY_NAME)]
-LabelKey = Annotated[str, Field(min_length=1, max_length=317, pattern=LABEL_KEY)]
+LabelKey = Annotated[str, Field(min_length=1, max_length=LONGEST_LABEL_KEY, pattern=LABEL_KEY)]
 LabelValue = Annotated[str, Field(max_length=63, pattern=LABEL_VALUE)]
 ImageReference = Annotated[str, Field(min_length=1, max_length=512, pattern=NO_SPACE)]
 

@@ -10,6 +10,7 @@ from pydantic.config import JsonDict
 from weft.api.fields import (
     ATOMIC,
     EACH_ONCE,
+    LONGEST_LABEL_KEY,
     SET,
     Balancing,
     DomainRule,
@@ -95,7 +96,7 @@ class SchedulerSection(ApiModel):
 _LABEL_KEYS: JsonDict = {
     VALIDATIONS: [
         {
-            "rule": f"self.all(key, key.size() <= 317 && key.matches('{LABEL_KEY}'))",
+            "rule": f"self.all(key, key.size() <= {LONGEST_LABEL_KEY} && key.matches('{LABEL_KEY}'))",
             "message": "the keys must be label keys such as example.com/zone",
         }
     ]

@@ -12,6 +12,7 @@ from weft.api.fields import (
     ATOMIC_MAP,
     BY_NAME,
     EACH_ONCE,
+    LONGEST_LABEL_KEY,
     SET,
     ImageReference,
     LabelKey,
@@ -23,7 +24,7 @@ from weft.api.fields import (
     SecretKeyRef,
     described,
 )
-from weft.api.patterns import DNS_LABEL, HOST_NAME, LABEL_KEY
+from weft.api.patterns import API_GROUP, API_KIND, DNS_LABEL, HOST_NAME, LABEL_KEY
 from weft.api.rules import VALIDATIONS, ApiModel, Rule
 from weft.domain import spec
 from weft.domain.labels import GROUP, MANAGED_BY
@@ -33,7 +34,7 @@ Relaxation = Literal["IPCLock", "HostNetwork", "RunAsRoot", "WritableRoot"]
 
 _OURS = (
     {
-        "rule": f"self.all(key, key.size() <= 317 && key.matches('{LABEL_KEY}'))",
+        "rule": f"self.all(key, key.size() <= {LONGEST_LABEL_KEY} && key.matches('{LABEL_KEY}'))",
         "message": "the keys must be label keys such as example.com/team",
     },
     {
@@ -89,8 +90,12 @@ class RouterResources(ApiModel):
 class ParentRef(ApiModel):
     """A Gateway, as the Gateway API names a route's parent."""
 
-    group: Annotated[str, Field(max_length=253)] = Field(default="gateway.networking.k8s.io", description="API group.")
-    kind: Annotated[str, Field(min_length=1, max_length=63)] = Field(default="Gateway", description="Kind.")
+    group: Annotated[str, Field(max_length=253, pattern=API_GROUP)] = Field(
+        default="gateway.networking.k8s.io", description="API group."
+    )
+    kind: Annotated[str, Field(min_length=1, max_length=63, pattern=API_KIND)] = Field(
+        default="Gateway", description="Kind."
+    )
     name: ObjectName = Field(description="Name.")
     namespace: Annotated[str, Field(min_length=1, max_length=63, pattern=DNS_LABEL)] | None = described(
         "Namespace; the Gateway must allow routes from here. Unset: this one."
