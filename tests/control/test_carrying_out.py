@@ -125,6 +125,28 @@ def test_a_refusal_is_logged_once_until_it_changes_or_is_over(
     assert [1, 1, 2, 2, 2, 3] == logged
 
 
+def test_an_object_of_the_same_name_ends_no_refusal_of_another_kind(
+    threads: ThreadPoolExecutor, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Service, budget and route of a pool are named as it is, and each pass tries what was refused again."""
+    caplog.set_level(logging.INFO, "weft")
+    service, route = (
+        ApplyObject({"apiVersion": "v1", "kind": kind, "metadata": {"name": "chat", "namespace": "team"}})
+        for kind in ("Service", "HTTPRoute")
+    )
+
+    def do(action: Action) -> None:
+        if action == route:
+            raise POLICY
+
+    carrier = Carrier(do, threads, 8)
+    for _ in range(3):
+        carrier.carry_out([route, service])
+    assert [each.getMessage() for each in caplog.records] == [
+        "ApplyObject of v1 HTTPRoute team/chat was refused: a policy forbids it"
+    ]
+
+
 def test_a_refusal_in_a_wave_ends_the_creation_of_pods(threads: ThreadPoolExecutor) -> None:
     cluster = Cluster({"p-1": QUOTA})
     assert Carrier(cluster.do, threads, 8).carry_out([create(number) for number in range(50)]) == NO_POD
@@ -329,7 +351,9 @@ def test_a_pod_whose_machine_goes_waits_for_no_router(threads: ThreadPoolExecuto
 def test_a_pod_that_may_never_be_unrouted_is_deleted_all_the_same(threads: ThreadPoolExecutor) -> None:
     """A policy that forbids its edit for ever must not keep it for ever: preStop covers requests that come late."""
     cluster = Cluster({"p-1": POLICY})
-    assert Carrier(cluster.do, threads, 8).carry_out([unroute(1), delete(1)]) == FailedPass(POLICY)
+    found = Carrier(cluster.do, threads, 8).carry_out([unroute(1), delete(1)])
+    assert found == FailedPass(POLICY, Held(chosen=frozenset({"p-1"})))
+    assert found.is_tried_each_pass
     assert cluster.done == [unroute(1), delete(1)]
 
 

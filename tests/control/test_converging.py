@@ -10,12 +10,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.control.test_converge_loop import UID, Cluster, running
+from tests.converge.test_leaving import one_pod
 from tests.converge.world import World
+from tests.render.pools import changed
 from weft.apply import NameTaken, PodContended
 from weft.control.converging import work_queue
 from weft.control.converging.carrying_out import FailedPass, Held
 from weft.control.converging.one_pass import Before, Converger, reachable, with_problem
-from weft.domain.action import ApplyObject
+from weft.control.converging.view import View
+from weft.domain import labels
+from weft.domain.action import ApplyObject, UnroutePod
 from weft.domain.errors import Blocked
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.snapshot import ResourceKey
@@ -135,3 +139,40 @@ def test_what_is_tried_again_at_once_hides_no_refusal_that_lasts() -> None:
         converger = Converger(cluster.context(threads))
         converger.converge(cluster.view(), UID, Before(FailedPass(quota, Held(pods=True))))
     assert cluster.stalled == [True]
+
+
+class Forbidding(Cluster):
+    """A cluster whose policy lets nobody edit the labels of pods; the one replica has to leave."""
+
+    def __init__(self) -> None:
+        record, world = one_pod(), World()
+        world.settle(record)
+        self.pod = min(world.pods)
+        self.leaving = changed(record, assignments=(), desired_replicas=0)
+        meta = {"name": "r", "namespace": "team", "uid": "r", "labels": {labels.FRONT_OF: record.key.uid}}
+        world.pods["r"] = {"metadata": meta, "spec": {}, "status": {"phase": "Running"}}
+        super().__init__(world)
+
+    def view(self) -> View:
+        key = self.leaving.key
+        pods, objects = {key.uid: self.world.pod_records()}, {key.namespace: self.world.object_records()}
+        return View((0, 0), self.world.fabric(), {key.uid: self.leaving}, {}, pods, objects, {key.uid: 1})
+
+    def carry_out(self, action: Action) -> None:
+        if isinstance(action, UnroutePod):
+            raise Blocked(Reason.PodRefused, "nobody edits labels of pods")
+        super().carry_out(action)
+
+    def is_deleted(self) -> bool:
+        return "deletionTimestamp" in self.world.pods[self.pod]["metadata"]
+
+
+async def test_a_pod_that_a_policy_keeps_in_routing_leaves_in_the_pass_after(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would keep its GPUs for ever: while it carries its label, its engine may get requests."""
+    monkeypatch.setattr(work_queue, "FIRST_BACKOFF_SECONDS", 0.5)
+    cluster = Forbidding()
+    async with running(cluster):
+        await cluster.after(1)
+        assert not cluster.is_deleted()
+        await cluster.after(2)
+    assert cluster.is_deleted()

@@ -103,6 +103,16 @@ def test_a_word_from_before_the_last_request_may_have_come_says_nothing() -> Non
     assert deletes(going.after(12, age=7)) == [IDLE_GRACE_SECONDS]
 
 
+def test_one_that_may_not_be_taken_out_of_its_front_goes_all_the_same() -> None:
+    """A policy forbids edits of its labels: it would wait for ever to be out of its front, and then to be idle."""
+    going = Going(one_pod())
+    for chosen, gone in ((frozenset[str](), []), (frozenset({going.leader}), [None])):
+        going.world.heard = Heard(START + 10 * DRAIN, {going.leader: EngineWord(BUSY, 0.0)}, chosen)
+        found = [each for each in going.world.look(going.record).actions if not isinstance(each, ApplyObject)]
+        assert [type(each) for each in found[:1]] == [UnroutePod]
+        assert deletes(found) == gone
+
+
 def test_no_engine_is_waited_for_longer_than_requests_may_take() -> None:
     going = Going(one_pod())
     going.after(0)

@@ -33,13 +33,22 @@ IDLE_GRACE_SECONDS = 10  # for an engine that has nothing left to do, however lo
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """The time in epoch seconds, and the last report of each engine by pod name; None: they were not asked yet."""
+    """The time in epoch seconds, and the last report of each engine by pod name; None: they were not asked yet.
+
+    `chosen` are names of pods that may not be taken out of their front, by a refusal that lasts.
+    """
 
     now: float
     told: Mapping[str, EngineWord] | None = field(default_factory=dict)
+    chosen: frozenset[str] = frozenset()
 
     def word_of(self, pod: PodRecord) -> EngineWord | None:
-        """The last report of the engine in a pod, if it is fresh. One that was not asked yet is assumed to be busy."""
+        """The last report of the engine in a pod, if it is fresh. One that was not asked yet is assumed to be busy.
+
+        None for one that never stops being chosen, and so never has nothing left.
+        """
+        if pod.name in self.chosen:
+            return None
         if self.told is None:
             return EngineWord(idle=False, age_seconds=0.0)
         word = self.told.get(pod.name)

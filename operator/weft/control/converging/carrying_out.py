@@ -40,12 +40,14 @@ class Held:
 
     `unanswered` has verb and kind, by which webhooks that are away are configured. `failing` has the object's name,
     too: an API server may fail at one object for ever, or a router keep one engine, and only a second one says that
-    the whole kind fails.
+    the whole kind fails. `chosen` are pods that may not be taken out of routing: that is tried each time, and nothing
+    waits for it.
     """
 
     pods: bool = False
     unanswered: frozenset[tuple[str, str]] = frozenset()
     failing: frozenset[tuple[tuple[str, str], str]] = frozenset()
+    chosen: frozenset[str] = frozenset()
 
     def holds(self, action: Action) -> bool:
         """Whether an action is held back."""
@@ -63,6 +65,8 @@ class Held:
         if isinstance(error, Retry):
             return self
         held = replace(self, pods=self.pods or is_of_pods(action))
+        if isinstance(action, UnroutePod) and not isinstance(error, Unanswered):
+            return replace(held, chosen=held.chosen | {action.name})
         if isinstance(error, ServerError | RouterKeepsOneWorker):
             return held.failed_at(asked_about(action), _named(action))
         return held.unasked(*asked_about(action)) if isinstance(error, Unanswered) else held
@@ -87,7 +91,7 @@ class FailedPass:
     @property
     def is_tried_each_pass(self) -> bool:
         """Whether nothing is held back because of it: a pass without refusals says that it is over."""
-        return self.held == Held()
+        return self.held == Held(chosen=self.held.chosen)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +144,8 @@ class Carrier:
         return [(action, error) for action, error in zip(wave, found, strict=True) if error is not None]
 
     def _refusal(self, action: Action) -> WeftError | None:
-        subject = f"{type(action).__name__} of {_namespace(action)}/{_named(action)}"
+        verb, kind = asked_about(action)
+        subject = f"{verb} of {kind} {_namespace(action)}/{_named(action)}"
         try:
             self.do(action)
         except WeftError as error:

@@ -93,7 +93,8 @@ class ConvergeLoop:
         if waits and known is None:
             self._queue.release(uid)  # an API server out of reach, or a bug of ours: the timer brings it back
             return
-        before = Before(known, self._is_patient(uid))
+        last = self._refusals.get(uid)
+        before = Before(known, self._is_patient(uid), last.held.chosen if last is not None else frozenset())
         try:
             done = await self._in_thread(partial(self._converger.converge, view, uid, before))
         except Exception:

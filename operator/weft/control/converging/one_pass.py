@@ -38,11 +38,13 @@ class ObjectVersion:
 class Before:
     """What earlier passes over this resource found: the refusal that still backs off, if any.
 
-    `patient` is set while an absent webhook or a failing API server has not lasted long enough to be reported.
+    `patient` is set while an absent webhook or a failing API server has not lasted long enough to be reported. `chosen`
+    are pods that could not be taken out of routing in the last pass, by a refusal that lasts.
     """
 
     known: FailedPass | None = None
     patient: bool = True
+    chosen: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,7 @@ class Converger:
             return Converged(pool.generation)
         pods, objects = self._told_of(view.pods_near(pool)), view.objects.get(pool.key.namespace, ())
         told = self._context.collector.engines(pool.key.uid, leaving(pool, pods)) if self._context.observed else None
-        heard = Heard(self._context.clock.now(), told)
+        heard = Heard(self._context.clock.now(), told, before.chosen)
         done = converge_pool(pool, view.fabric, pods, objects, heard)
         return self._finish(ObjectVersion(pool.key, pool.generation, view.versions[pool.key.uid]), done, before)
 
