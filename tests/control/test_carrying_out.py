@@ -22,7 +22,7 @@ from weft.domain.action import (
     UnroutePod,
 )
 from weft.domain.errors import Blocked, Retry, WeftError
-from weft.domain.reasons import Reason
+from weft.domain.reasons import Explanation, Reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -145,6 +145,21 @@ def test_an_object_of_the_same_name_ends_no_refusal_of_another_kind(
     assert [each.getMessage() for each in caplog.records] == [
         "ApplyObject of v1 HTTPRoute team/chat was refused: a policy forbids it"
     ]
+
+
+@pytest.mark.parametrize("outcome", [True, False, POLICY], ids=["done", "undone by admission before", "refused"])
+def test_what_is_put_back_is_told_once_it_was(threads: ThreadPoolExecutor, outcome: object) -> None:
+    """An event in each minute would say so of a child that a policy or a webhook keeps as it is."""
+    told, event = list[Explanation](), Explanation(Reason.ChildReverted, "it was edited and is put back")
+
+    def do(_: Action) -> object:
+        if isinstance(outcome, WeftError):
+            raise outcome
+        return outcome
+
+    body = {"apiVersion": "weft.dev/v1alpha1", "kind": "InferencePool", "metadata": {"name": "duo-decode"}}
+    Carrier(do, threads, 8).carry_out([ApplyObject(body, told=event)], tell=told.append)
+    assert told == [event] * (outcome is True)
 
 
 def test_a_refusal_in_a_wave_ends_the_creation_of_pods(threads: ThreadPoolExecutor) -> None:

@@ -66,8 +66,11 @@ class Writer:
         self._labelling = Labelling()
         self._routers = Routers()
 
-    def carry_out(self, action: Action) -> None:
-        """Carry out one action; succeeds if it was done before."""
+    def carry_out(self, action: Action) -> bool:
+        """Carry out one action; succeeds if it was done before.
+
+        False for an apply that is not sent, as admission undid the same one before.
+        """
         match action:
             case CreatePod():
                 self._create_pod(action.body)
@@ -80,11 +83,12 @@ class Writer:
                 self._expect_served(action.namespace)
                 self._routers.forget(action)
             case ApplyObject():
-                self._apply(action)
+                return self._apply(action)
             case DeletePod() | DeleteObject():
                 self._delete(action)
             case _:  # pragma: no cover - mypy proves it
                 assert_never(action)
+        return True
 
     def write_status(self, key: ResourceKey, status: Json, manager: str, resource_version: str) -> Json | None:
         """Apply one manager's part of a status that was decided on `resource_version`.
@@ -180,14 +184,14 @@ class Writer:
         found = self._sender.get(path)
         return found.ok and found.body["metadata"].get("uid") == uid and is_left(found.body)
 
-    def _apply(self, action: ApplyObject) -> None:
+    def _apply(self, action: ApplyObject) -> bool:
         body, meta = action.body, action.body["metadata"]
         plural = plural_of(body["apiVersion"], body["kind"])
         path = object_path(body["apiVersion"], plural, meta["namespace"], meta["name"])
         asked, live = ApplyIntent.of(path, action), self._expect_ours(path, body)
         if live is not None:
             if self._outcomes.is_unchanged(asked, live):
-                return
+                return False
             if self._outcomes.rests(asked):
                 raise contested(action, live)
             known_uid = str(live["metadata"]["uid"])  # a name re-created meanwhile by somebody else is not taken over
@@ -204,6 +208,7 @@ class Writer:
             raise refused(answer)
         if answer.ok and not seed:
             self._note_applied(asked, action, live, answer.body)
+        return True
 
     def _note_applied(self, asked: ApplyIntent, action: ApplyObject, live: Json | None, became: Json) -> None:
         """Remember the outcome of an apply; raises `Blocked` or `DeletedAgain` while somebody keeps undoing it."""

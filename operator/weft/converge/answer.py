@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from weft.domain.action import ApplyObject
+
 if TYPE_CHECKING:
     from weft.domain.action import Action
     from weft.domain.reasons import Explanation
@@ -14,7 +16,7 @@ P = TypeVar("P")
 
 @dataclass(frozen=True, slots=True)
 class Convergence(Generic[P]):
-    """Actions in the order in which they have to be done, the progress to write, and events of this pass.
+    """Actions in the order in which they have to be done, and the progress to write.
 
     Any first part of `actions` may be carried out and the rest dropped: the next pass finds what is left. After
     `again_seconds` the progress changes by itself; None where time alone changes nothing.
@@ -22,5 +24,10 @@ class Convergence(Generic[P]):
 
     actions: tuple[Action, ...]
     progress: P
-    events: tuple[Explanation, ...] = ()
     again_seconds: float | None = None
+
+    @property
+    def events(self) -> tuple[Explanation, ...]:
+        """Events of this pass, each once its action changed something."""
+        told = (action.told for action in self.actions if isinstance(action, ApplyObject))
+        return tuple(each for each in told if each is not None)

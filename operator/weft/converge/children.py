@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from weft.converge.objects import has_this_rendering
@@ -57,19 +57,17 @@ class SideState:
 
 def converge_children(
     split: SplitRecord, sides: Sequence[SideState], bodies: Sequence[Json], around: ObjectsAround
-) -> tuple[tuple[Action, ...], tuple[Explanation, ...]]:
-    """Actions that make both children as they are rendered, and an event for each that somebody edited."""
+) -> tuple[Action, ...]:
+    """Actions that make both children as they are rendered, with an event for each that somebody edited."""
     actions: list[Action] = []
-    events: list[Explanation] = []
     for side, body in zip(sides, bodies, strict=True):
         record = around.at(body)
         if record is None:
             actions += _create(split, side, body)
         elif around.may_touch(record) and (update := _update(split, side, body, record)) is not None:
-            actions.append(update)
-            if has_this_rendering(record, body):
-                events.append(_reverted(record, split))
-    return tuple(actions), tuple(events)
+            edited = has_this_rendering(record, body)
+            actions.append(replace(update, told=_reverted(record, split)) if edited else update)
+    return tuple(actions)
 
 
 def follow(sides: Sequence[SideState], bodies: Sequence[Json], around: ObjectsAround) -> bool:

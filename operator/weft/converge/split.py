@@ -71,20 +71,19 @@ def converge_split(
     if split.spec is None or split.status.engine is None:
         routing, kept = fronts_as_left(split, sides, around)
         progress = _progress(split, sides, routing, split.decided, split.problem)
-        return Convergence(tuple(around.apply(kept)), replace(progress, serving_generation=split.serving), (), again)
+        return Convergence(tuple(around.apply(kept)), replace(progress, serving_generation=split.serving), again)
     routing = Routing.of(split, sides, around)
     wanted, refused = _front_or_refusal(split, sides, routing, around)
     bodies = tuple(render_child_pool(split, role) for role in SIDES)
-    pools, reverted = converge_children(split, sides, bodies, around)
     actions = (
-        *pools,
+        *converge_children(split, sides, bodies, around),
         *shared_domains(split, sides, around),
         *around.apply(wanted),
         *(around.delete_unwanted(wanted, routing.spared(split)) if refused is None and routing.lacks is None else ()),
     )
     routing = replace(routing, taken=around.taken((*bodies, *wanted)))
     reached = split.decided if follow(sides, bodies, around) else split.reached
-    return Convergence(actions, _progress(split, sides, routing, reached, refused), reverted, again)
+    return Convergence(actions, _progress(split, sides, routing, reached, refused), again)
 
 
 def _side(

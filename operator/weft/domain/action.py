@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from weft.domain.reasons import Explanation
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +85,14 @@ class ApplyObject:
     """Server-side apply of a Service, Deployment, PodDisruptionBudget, ComputeDomain or child pool of a resource.
 
     Our own manager takes over every field that it names; the seed manager yields to a field's owner. `first` is a JSON
-    patch for an existing object, sent before: it removes what others added, which an apply cannot do.
+    patch for an existing object, sent before: it removes what others added, which an apply cannot do. `told` is the
+    event of the resource once this changed something.
     """
 
     body: dict[str, Any] = field(hash=False)
     manager: str = "weft-converge"
     first: tuple[dict[str, Any], ...] = field(default=(), hash=False)
+    told: Explanation | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from weft.domain.action import Action
+    from weft.domain.reasons import Explanation
 
 _TOGETHER = (CreatePod, ReleasePods)  # each is about another pod or replica
 
@@ -98,16 +99,21 @@ class FailedPass:
 class Carrier:
     """Carries out actions: one by `do`, up to `largest` concurrently in the threads of `writing`.
 
-    Each refusal is logged once until it changes.
+    `do` gives False where there was nothing to do. Each refusal is logged once until it changes.
     """
 
-    do: Callable[[Action], None]
+    do: Callable[[Action], object]
     writing: Executor
     largest: int
     told: ToldOnce = field(default_factory=ToldOnce)
 
-    def carry_out(self, actions: Iterable[Action], known: FailedPass | None = None) -> FailedPass | None:
-        """Carry out the actions and return the first refusal, None without one.
+    def carry_out(
+        self,
+        actions: Iterable[Action],
+        known: FailedPass | None = None,
+        tell: Callable[[Explanation], None] = lambda _: None,
+    ) -> FailedPass | None:
+        """Carry out the actions and return the first refusal, None without one; `tell` gets the events of what changed.
 
         A refused pod, or a refused object that its replica needs, ends the creation of pods and nothing else; a `Retry`
         ends the pass, but for a pod that others keep writing to. So does a namespace that is being deleted: with that
@@ -122,7 +128,7 @@ class Carrier:
                 continue
             if isinstance(wave[0], DeletePod) and wave[0].name in chosen:
                 continue
-            for action, error in self._errors(wave):
+            for action, error in self._errors(wave, tell):
                 held = held.after(action, error)
                 chosen |= _stays_chosen(action) if isinstance(error, Unanswered | PodContended) else set()
                 if ends_the_pass(error):
@@ -130,12 +136,12 @@ class Carrier:
                 first = _more_telling(first, error)
         return None if first is None else FailedPass(first, held)
 
-    def _errors(self, wave: tuple[Action, ...]) -> list[tuple[Action, WeftError]]:
+    def _errors(self, wave: tuple[Action, ...], tell: Callable[[Explanation], None]) -> list[tuple[Action, WeftError]]:
         """What was refused of a wave, in its order, after all requests sent were answered; the rest stays undone."""
         stopped = threading.Event()
 
         def attempt(action: Action) -> WeftError | None:
-            error = None if stopped.is_set() else self._refusal(action)
+            error = None if stopped.is_set() else self._refusal(action, tell)
             if error is not None and (isinstance(action, CreatePod) or ends_what_is_alike(error)):
                 stopped.set()
             return error
@@ -143,16 +149,18 @@ class Carrier:
         found = map(attempt, wave) if len(wave) == 1 else self.writing.map(attempt, wave)
         return [(action, error) for action, error in zip(wave, found, strict=True) if error is not None]
 
-    def _refusal(self, action: Action) -> WeftError | None:
+    def _refusal(self, action: Action, tell: Callable[[Explanation], None]) -> WeftError | None:
         verb, kind = asked_about(action)
         subject = f"{verb} of {kind} {_namespace(action)}/{_named(action)}"
         try:
-            self.do(action)
+            changed = self.do(action) is not False
         except WeftError as error:
             if not isinstance(error, Retry) and self.told.is_news(subject, str(error)):
                 log.info("%s was refused: %s", subject, error)
             return error
         self.told.end(subject)
+        if changed and isinstance(action, ApplyObject) and action.told is not None:
+            tell(action.told)
         return None
 
 

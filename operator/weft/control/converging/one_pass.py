@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from weft.apply import NameTaken, Unanswered
@@ -106,7 +107,8 @@ class Converger:
         before: Before,
     ) -> Converged:
         known = before.known
-        refused = self._carrier.carry_out(done.actions, known)
+        tell = partial(self._context.events.record, subject.key)
+        refused = self._carrier.carry_out(done.actions, known, tell)
         lasting = None if known is None or known.is_tried_each_pass else known
         passes = refused is None or isinstance(refused.error, Retry)
         problem = worth_telling(lasting if passes else refused, before)
@@ -117,8 +119,6 @@ class Converger:
             held = known.held if known is not None else Held()
             held = held.unasked("status", subject.key.kind) if isinstance(error, Unanswered) else held
             refused = refused or FailedPass(error, held)
-        for event in done.events:
-            self._context.events.record(subject.key, event)
         problem = worth_telling(refused, before)
         if problem is not None and not isinstance(problem, Retry) and not everything_goes(problem):
             self._context.events.record(subject.key, Explanation(problem.reason, problem.message))
