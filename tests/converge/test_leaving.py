@@ -108,7 +108,8 @@ def test_one_that_may_not_be_taken_out_of_its_front_goes_all_the_same() -> None:
     going = Going(one_pod())
     for chosen, gone in ((frozenset[str](), []), (frozenset({going.leader}), [None])):
         going.world.heard = Heard(START + 10 * DRAIN, {going.leader: EngineWord(BUSY, 0.0)}, chosen)
-        found = [each for each in going.world.look(going.record).actions if not isinstance(each, ApplyObject)]
+        every = going.world.look(going.record).actions
+        found: list[Action] = [each for each in every if not isinstance(each, ApplyObject)]
         assert [type(each) for each in found[:1]] == [UnroutePod]
         assert deletes(found) == gone
 
