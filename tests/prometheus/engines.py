@@ -1,4 +1,8 @@
-"""vLLM as far as its metrics go: pages whose counters grow with time, served where the pod of a replica would be."""
+"""vLLM as far as its metrics go: pages whose counters grow with time, served where the pod of a replica would be.
+
+A scrape is answered up to its timeout after it began, on a busy machine, and when it began is what Prometheus takes for
+the time of its samples: a tenth of what a window of ten scrapes counts. Pages for it say of which time they are.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import contextlib
 import itertools
 import math
 import os
+import socket
 import threading
 import time
 from dataclasses import dataclass
@@ -13,9 +18,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 PORT = 8000  # of every vLLM; each engine has a loopback address of its own
+PROMETHEUS = "Prometheus/"  # begins its User-Agent
+# What a restart loses: half of what is answered from one scrape to the next, and no more because a scrape was late.
+LOST_SECONDS = 0.25
 INPUT_TOKENS, OUTPUT_TOKENS = 1000.0, 200.0
 LATENCY_BUCKETS = (0.002, 0.01, 0.1, 1.0, 100.0)
 TOKEN_BUCKETS = (200.0, 1000.0)
@@ -75,14 +83,40 @@ def _line(name: str, value: float, **labels: str) -> str:
     return f"vllm:{name}{{{told}}} {value!r}"
 
 
+class Counter:
+    """Requests answered as one asker sees them: by the asker's own clock alone, however late it is answered."""
+
+    def __init__(self, clock: Callable[[], float], rate: float) -> None:
+        """So many requests a second are answered from now on."""
+        self._clock, self._rate = clock, rate
+        self._answered, self._since = 0.0, clock()
+        self._asked = self._since
+
+    def give(self, rate: float) -> None:
+        """So many a second are answered from now on."""
+        now = self._clock()
+        self._answered, self._since, self._rate = self._until(now), now, rate
+
+    def restart(self) -> None:
+        """Count from zero, without `LOST_SECONDS` after the asker last asked."""
+        self._answered, self._since = 0.0, self._asked + LOST_SECONDS
+
+    def ask(self) -> tuple[float, float]:
+        """Seconds on the asker's clock, and the count at that time."""
+        self._asked = self._clock()
+        return self._asked, max(0.0, self._until(self._asked))
+
+    def _until(self, now: float) -> float:
+        return self._answered + self._rate * (now - self._since)
+
+
 class ScriptedEngine:
     """One engine behind HTTP. `broken` answers 500, `heeds` names who is let in by the start of its User-Agent."""
 
-    def __init__(self, load: Load) -> None:
-        """It serves from now on."""
+    def __init__(self, load: Load, clock: Callable[[], float]) -> None:
+        """It serves from now on. `clock` is the operator's."""
         self._load = load
-        self._answered = 0.0
-        self._at = time.monotonic()
+        self._for_prometheus, self._for_operator = Counter(_milliseconds, load.rate), Counter(clock, load.rate)
         self._lock = threading.Lock()
         self.broken = False
         self.heeds = ""
@@ -95,27 +129,26 @@ class ScriptedEngine:
     def give(self, load: Load) -> None:
         """From now on it has this load."""
         with self._lock:
-            self._advance()
             self._load = load
+            for counter in (self._for_prometheus, self._for_operator):
+                counter.give(load.rate)
 
     def restart(self) -> None:
         """It counts from zero."""
         with self._lock:
-            self._advance()
-            self._answered = 0.0
+            for counter in (self._for_prometheus, self._for_operator):
+                counter.restart()
 
     def answer(self, agent: str) -> tuple[int, str]:
-        """Status and body of one scrape."""
+        """Status and body of one scrape. Prometheus is told the time, which it takes for the sample's."""
         if self.broken or not agent.startswith(self.heeds):
             return 500, "engine is dead"
         with self._lock:
-            self._advance()
-            return 200, page(self._load, self._answered, self.seconds_are)
-
-    def _advance(self) -> None:
-        now = time.monotonic()
-        self._answered += self._load.rate * (now - self._at)
-        self._at = now
+            if not agent.startswith(PROMETHEUS):
+                return 200, page(self._load, self._for_operator.ask()[1], self.seconds_are)
+            at, answered = self._for_prometheus.ask()
+            text = page(self._load, answered, self.seconds_are)
+        return 200, "".join(f"{line} {1000.0 * at:.0f}\n" for line in text.splitlines())
 
     def stop(self) -> None:
         """End it."""
@@ -132,11 +165,28 @@ class ScriptedEngine:
         self.stop()
 
 
+def _milliseconds() -> float:
+    """Epoch seconds as Prometheus stores them."""
+    return round(time.time(), 3)
+
+
+def _hung_up(connection: socket.socket) -> bool:
+    """Whether who asked waits no longer: what is answered now, nobody hears, and it would count as told."""
+    try:
+        return not connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+    except BlockingIOError:
+        return False
+    except ConnectionError:
+        return True
+
+
 def _listening(engine: ScriptedEngine) -> ThreadingHTTPServer:
     """A server on the next loopback address whose port is free."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
+            if _hung_up(self.connection):
+                return
             status, body = engine.answer(self.headers.get("User-Agent", ""))
             with contextlib.suppress(ConnectionError):  # who is told of an error may not wait for the rest
                 self.send_response(status)

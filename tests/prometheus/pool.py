@@ -1,8 +1,8 @@
 """A pool whose engines a real Prometheus scrapes, decided over and over by what the operator's own source reads of it.
 
-Time is compressed: Prometheus and the engines run in real time, with a scrape every half second and a window of five,
-while the clock of `decide` goes on by thirty seconds with each look. A look takes some 0.2 s: ten minutes without a
-Prometheus are 20 looks.
+Time is compressed: Prometheus runs in real time, with a scrape every half second and a window of five, while the clock
+of `decide` goes on by thirty seconds with each look, and the one by which the operator scrapes engines itself by a
+quarter of a second. A look takes some 0.2 s: ten minutes without a Prometheus are 20 looks.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from tests.decide.world import World, pool, pool_spec
 from tests.fabric.cluster import board
-from tests.prometheus.engines import PORT, Load, ScriptedEngine
+from tests.prometheus.engines import PORT, PROMETHEUS, Load, ScriptedEngine
 from tests.prometheus.server import OddClock, RealPrometheus
 from weft.domain.scaling_spec import ScalingSpec
 from weft.domain.workload import Slo
@@ -34,21 +34,33 @@ if TYPE_CHECKING:
     from weft.domain.spec import PoolSpec
 
 WINDOW_SECONDS = 5
-LOOK_SECONDS, DECIDED_SECONDS = 0.1, 30.0
+OPERATOR_WINDOW_SECONDS = WINDOW_SECONDS / 2
+PAUSE_SECONDS, SCRAPED_SECONDS, DECIDED_SECONDS = 0.1, 0.25, 30.0  # of each look, on the three clocks
 PATIENCE_LOOKS = 300
 REPLICAS, USUAL = 4, 3.5  # that serve, and that the usual load fills
-# No more than serve: what is asked is whether a fault takes some away, and a busy machine makes rates uneven.
+# No more than serve: what is asked is whether a fault takes some away.
 SCALING = ScalingSpec(max_replicas=REPLICAS, scale_down_delay_seconds=60.0, headroom=0.0)
 FULL = 0.85  # of the KV memory: nothing is learnt then, so that one replica serves as much throughout a test
-ONLY_PROMETHEUS = "Prometheus/"
+
+
+class LookClock:
+    """The operator's, when it scrapes engines: it goes on from look to look, however long one takes."""
+
+    def __init__(self) -> None:
+        """No look yet."""
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        """Seconds."""
+        return self.now
 
 
 class WatchedPool:
     """Looks and decisions. `counts` are the desired replicas after each look."""
 
-    def __init__(self, prometheus: RealPrometheus, clock: OddClock, source: PreferredSource) -> None:
+    def __init__(self, prometheus: RealPrometheus, clock: OddClock, looks: LookClock, source: PreferredSource) -> None:
         """Four replicas serve, of which nobody knows anything yet."""
-        self.prometheus, self.clock = prometheus, clock
+        self.prometheus, self.clock, self._looks = prometheus, clock, looks
         self.collector = MetricsCollector(source)
         self.world = World.of([board(f"b-{index}") for index in range(4)], pool("chat", _spec()))
         self.world.turn(6)
@@ -74,13 +86,13 @@ class WatchedPool:
 
     def close_ports(self) -> None:
         """Engines answer Prometheus alone: a policy of the network keeps the operator away."""
-        self._heeds = ONLY_PROMETHEUS
+        self._heeds = PROMETHEUS
         self._spread()
 
     def _spread(self) -> None:
         for pod in self.world.pods.values():
             if pod.ready and pod.name not in self.engines:
-                self.engines[pod.name] = ScriptedEngine(self._load)
+                self.engines[pod.name] = ScriptedEngine(self._load, self._looks)
                 self.world.pods[pod.name] = replace(pod, ip=self.engines[pod.name].host)
                 self.scrape_all()
         for gone in self.engines.keys() - self.world.pods.keys():
@@ -117,8 +129,9 @@ class WatchedPool:
     async def look(self, times: int = 1) -> None:
         """Collect and decide, as often as asked for."""
         for _ in range(times):
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(PAUSE_SECONDS)
             self._spread()
+            self._looks.now += SCRAPED_SECONDS
             await self.collector.collect(tuple(self.world.pools.values()), tuple(self.world.pods.values()))
             self.world.observations = self.collector.observations()
             self.world.turn(seconds=DECIDED_SECONDS)
@@ -133,9 +146,9 @@ class WatchedPool:
         raise AssertionError(f"not within {PATIENCE_LOOKS} looks: {self.reason}, {self.seen}")
 
     async def look_for_a_window(self) -> None:
-        """Look until nothing that was scraped before now is in the window any more."""
-        end = time.monotonic() + WINDOW_SECONDS
-        await self.look_until(lambda: time.monotonic() > end)
+        """Look until nothing that was scraped before now is in either window any more."""
+        end, last = time.monotonic() + WINDOW_SECONDS, self._looks.now + OPERATOR_WINDOW_SECONDS
+        await self.look_until(lambda: time.monotonic() > end and self._looks.now > last)
 
     async def settle(self) -> None:
         """Look until Prometheus has told of every engine for a window."""
@@ -159,11 +172,12 @@ def _spec() -> PoolSpec:
 async def watched(directory: Path) -> AsyncIterator[WatchedPool]:
     """A pool beside a running Prometheus."""
     prometheus = RealPrometheus(directory)
-    clock = OddClock(prometheus.url)
+    clock, looks = OddClock(prometheus.url), LookClock()
     with ThreadPoolExecutor(2) as executor:
         async with clock.served() as url:
-            source = PreferredSource(PrometheusSource(url, executor, WINDOW_SECONDS), DirectSource(WINDOW_SECONDS / 2))
-            watched = WatchedPool(prometheus, clock, source)
+            direct = DirectSource(OPERATOR_WINDOW_SECONDS, looks)
+            source = PreferredSource(PrometheusSource(url, executor, WINDOW_SECONDS), direct)
+            watched = WatchedPool(prometheus, clock, looks, source)
             try:
                 prometheus.start()
                 yield watched

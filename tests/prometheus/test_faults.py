@@ -176,7 +176,7 @@ async def test_latencies_in_milliseconds_are_named_and_not_believed(pool: Watche
     """A histogram of seconds that counts milliseconds: nobody was as long inside as it says."""
     pool.close_ports()
     await pool.settle()
-    tell_in(pool, 1000.0)
+    await tell_in(pool, 1000.0)
     await pool.look_until(lambda: len(pool.seen.caveats) == 2)
     await pool.look(TEN_MINUTES)
     assert pool.seen.ttft_mean is pool.seen.tpot_mean is None
@@ -185,14 +185,15 @@ async def test_latencies_in_milliseconds_are_named_and_not_believed(pool: Watche
     told = [f"TPOT {why}", f"TTFT {why}"]
     assert sorted(caveat.says for caveat in pool.seen.caveats) == told
     assert pool.world.condition("chat", "SLOMet") == ("Unknown", "MetricsMissing", "; ".join(told))
-    tell_in(pool, 1.0)
+    await tell_in(pool, 1.0)
     await pool.look_until(lambda: pool.world.condition("chat", "SLOMet")[1] == "WithinSLO")
     assert pool.seen.caveats == ()
     await shrinks(pool)
 
 
-def tell_in(pool: WatchedPool, seconds_are: float) -> None:
-    """Engines of another build, which count from zero."""
+async def tell_in(pool: WatchedPool, seconds_are: float) -> None:
+    """Engines of another build, which count from zero: once in a window, of which each start loses a twentieth."""
+    await pool.look_for_a_window()
     for engine in pool.engines.values():
         engine.seconds_are = seconds_are
         engine.restart()
