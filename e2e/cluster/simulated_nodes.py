@@ -214,13 +214,18 @@ def silence_node(cluster: ControlPlane, name: str) -> None:
 
 
 def recover_node(cluster: ControlPlane, name: str, *, timeout_seconds: float = 60.0) -> None:
-    """Bring a failed or silent node back, with everything allocatable, and return when it is ready."""
+    """Bring a failed or silent node back, with everything allocatable, and return when it is ready.
+
+    Its pods are given back last: kwok looks at them once when it takes the node, and passes over all of them if it has
+    not heard yet of the lease that it has just made. A change of theirs is what it sees for certain.
+    """
     with cluster.api_client() as api:
         core = client.CoreV1Api(api)
-        _mark(api, name, failed=None)
+        core.patch_node(name, _annotation(failed=None))
         core.patch_node_status(name, {"status": {"allocatable": _capacity(api, name)}})
         client.CoordinationV1Api(api).delete_namespaced_lease(name, LEASES)  # kwok takes the node back with a new one
         _wait_until_ready(api, [name], timeout_seconds)
+        _mark_pods(api, name, failed=None)
 
 
 def lose_devices(cluster: ControlPlane, name: str, resource: str, count: int) -> None:
@@ -239,16 +244,19 @@ def _detach(cluster: ControlPlane, name: str) -> None:
     """Keep kwok from speaking for a node and its pods, and from renewing its lease, which somebody else holds now."""
     lease = {"spec": {"holderIdentity": "failed", "leaseDurationSeconds": _NEVER_SECONDS, "renewTime": _now()}}
     with cluster.api_client() as api:
-        _mark(api, name, failed="true")
+        client.CoreV1Api(api).patch_node(name, _annotation(failed="true"))
+        _mark_pods(api, name, failed="true")
         client.CoordinationV1Api(api).patch_namespaced_lease(name, LEASES, lease)
 
 
-def _mark(api: client.ApiClient, name: str, *, failed: str | None) -> None:
+def _mark_pods(api: client.ApiClient, node: str, *, failed: str | None) -> None:
     core = client.CoreV1Api(api)
-    annotation = {"metadata": {"annotations": {FAILED_ANNOTATION: failed}}}
-    core.patch_node(name, annotation)
-    for pod in _plain(api, core.list_pod_for_all_namespaces(field_selector=f"spec.nodeName={name}"))["items"]:
-        core.patch_namespaced_pod(pod["metadata"]["name"], pod["metadata"]["namespace"], annotation)
+    for pod in _plain(api, core.list_pod_for_all_namespaces(field_selector=f"spec.nodeName={node}"))["items"]:
+        core.patch_namespaced_pod(pod["metadata"]["name"], pod["metadata"]["namespace"], _annotation(failed=failed))
+
+
+def _annotation(*, failed: str | None) -> dict[str, Any]:
+    return {"metadata": {"annotations": {FAILED_ANNOTATION: failed}}}
 
 
 def _now() -> str:
