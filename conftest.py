@@ -52,10 +52,17 @@ def control_plane() -> Iterator[ControlPlane]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs binaries by what it asks for, so that `-m "not apiserver"` is complete."""
+    """Mark what needs binaries by what it asks for, so that `-m "not apiserver"` is complete.
+
+    A control plane's start ends by itself. It takes a minute on a busy machine, which is no time of the test that
+    happens to be the first.
+    """
     for item in items:
         if _fixtures_with_binaries(item):
             item.add_marker("e2e" if "node" in _fixtures_with_binaries(item) else "apiserver")
+            limit = item.get_closest_marker("timeout")
+            without_fixtures = pytest.mark.timeout(*(limit.args if limit else ()), func_only=True)
+            item.add_marker(without_fixtures, append=False)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

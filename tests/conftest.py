@@ -35,5 +35,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     longest: dict[Path, float] = {}
     for item in items:
         mark = item.get_closest_marker("timeout")
-        longest[item.path] = max(longest.get(item.path, 0.0), mark.args[0] if mark else 0.0)
+        longest[item.path] = max(longest.get(item.path, 0.0), mark.args[0] if mark and mark.args else 0.0)
     items.sort(key=lambda item: -longest[item.path])
