@@ -9,10 +9,11 @@ from e2e.cluster import waiting
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+PATIENCE_SECONDS = 40.0  # below the limit of a usual test; a busy machine stalls for seconds
 Value = TypeVar("Value")
 
 
-def eventually(assertion: Callable[[], Value], *, seconds: float = 10.0) -> Value:
+def eventually(assertion: Callable[[], Value], *, seconds: float = PATIENCE_SECONDS) -> Value:
     """Call `assertion` until it raises no AssertionError, and return its answer, be it None.
 
     Raises an AssertionError that quotes the last one after `seconds`; any other exception ends the wait at once: it is

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from contextlib import contextmanager
 from dataclasses import replace
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from weft.twin.engine.request import SimulatedRequest
 
 TRUE = Fit(prompt_token=20e-6, outside=0.002, decode={1: 0.005, 4: 0.006, 16: 0.008})
+PATIENCE_SECONDS = 30.0
 EMPTY = Series("made up", "vllm", Replica(kv_tokens=100_000, max_batch=16, batched_tokens=2048), CLIENT, ())
 
 
@@ -36,13 +38,18 @@ def engine(sent: Sequence[float]) -> list[Timed]:
 
 
 @contextmanager
-def streaming(missing: int = 0, prompts: tuple[int, ...] = (7,)) -> Iterator[str]:
-    """A server on loopback that streams as many parts as tokens are asked for, but for so many."""
+def streaming(missing: int = 0, prompts: tuple[int, ...] = (7,), together: int = 1) -> Iterator[str]:
+    """A server on loopback that streams as many parts as tokens are asked for, but for so many.
+
+    Of so many requests together none is answered before all are there.
+    """
+    all_there = threading.Barrier(together, timeout=PATIENCE_SECONDS)
 
     class Answer(Quiet):
         def answer(self) -> None:
             asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             assert len(asked["prompt"]) in prompts
+            all_there.wait()
             self.send_response(200)
             self.end_headers()
             for _ in range(asked["max_tokens"] - missing):
@@ -63,7 +70,7 @@ def test_users_of_a_closed_loop_do_not_count_their_first_request() -> None:
 
 
 def test_arrivals_wait_for_nobody_and_are_told_in_their_order() -> None:
-    with streaming() as url:
+    with streaming(together=2) as url:
         found = open_loop(url, iter([(7, 30), (7, 2)]), [0.0, 0.02])
     assert [30, 2] == [each.tokens for each in found]
     assert found[0].sent < found[1].sent < found[0].last

@@ -73,7 +73,7 @@ def test_an_operator_that_does_not_see_its_resources_is_not_ready(starting: Vita
 
 
 class _Long(Telemetry):
-    """Its page is made only once `go_on` is set, for which it waits ten seconds at most."""
+    """Its page is made only once `go_on` is set, for which it waits half a minute at most."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -82,7 +82,7 @@ class _Long(Telemetry):
     def text(self) -> bytes:
         """Raises an error if nothing went on meanwhile."""
         self.asked.set()
-        if not self.go_on.wait(10.0):
+        if not self.go_on.wait(30.0):
             raise TimeoutError
         return super().text()
 
@@ -95,7 +95,7 @@ async def test_probes_are_answered_while_a_long_page_of_metrics_is_made() -> Non
     try:
         async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
             page = asyncio.create_task(_body(session, "/metrics"))
-            await asyncio.to_thread(telemetry.asked.wait, 10.0)
+            await asyncio.to_thread(telemetry.asked.wait, 30.0)
             assert "ok\n" == await _body(session, "/readyz")
             telemetry.go_on.set()
             assert "# TYPE weft_pool_gpus gauge" in await page

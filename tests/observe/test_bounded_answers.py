@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 RUNNING = "vllm:num_requests_running"
 TARGET = Target("a", "team", "pod-a", "10.0.0.1", 8000, "/metrics", (RUNNING,))
 NOW = 1000.0
+DRIPPING_SECONDS = 30
 TAGS = {"__name__": RUNNING, "namespace": "team", "pod": "pod-a"}
 
 
@@ -107,7 +108,7 @@ async def test_an_answer_that_drips_ends_after_the_time_of_a_query(
         response.content_length = length
         await response.prepare(request)
         with contextlib.suppress(ConnectionError):
-            for _ in range(100):
+            for _ in range(10 * DRIPPING_SECONDS):
                 await response.write(b" ")
                 await asyncio.sleep(0.1)
         return response
@@ -115,7 +116,7 @@ async def test_an_answer_that_drips_ends_after_the_time_of_a_query(
     began = time.monotonic()
     with pytest.raises(PrometheusAway, match="comes too slowly"):
         await collected(executor, answer)
-    assert time.monotonic() - began < 5.0
+    assert time.monotonic() - began < DRIPPING_SECONDS
 
 
 async def test_many_slow_answers_end_after_the_time_of_a_collection(

@@ -235,7 +235,7 @@ class Slow(UserDict[SeriesKey, tuple[Sample, ...]]):
         self.in_time: list[bool] = []
 
     def values(self) -> ValuesView[tuple[Sample, ...]]:
-        self.in_time.append(self.turned.wait(5.0 if all(self.in_time) else 0.0))
+        self.in_time.append(self.turned.wait(30.0 if all(self.in_time) else 0.0))
         return super().values()
 
 
