@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -19,19 +19,26 @@ from e2e.cluster.control_plane import ControlPlane, ControlPlaneOptions
 from e2e.cluster.processes import ProcessFailedError, ProcessIdentity
 from e2e.cluster.waiting import eventually
 
-pytestmark = [pytest.mark.apiserver, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.apiserver, pytest.mark.timeout(300)]  # starts, of a minute each on a busy machine
 REPOSITORY = Path(__file__).parents[2]
+PATIENCE_SECONDS = 60.0
 
 
-def test_it_is_ready_within_15_seconds_and_leaves_nothing(binaries: None) -> None:
-    started = time.monotonic()
+def test_it_takes_a_processor_15_seconds_and_leaves_nothing(binaries: None) -> None:
+    before = spent_by_children()
     with ControlPlane.start() as cluster:
-        assert time.monotonic() - started < 15
         pids = [process.pid for process in cluster.processes]
         assert cluster.directory.is_dir()
     assert not cluster.directory.exists()
     assert [pid for pid in pids if Path(f"/proc/{pid}").exists()] == []
+    assert spent_by_children() - before < 15
     cluster.stop()  # a second time does nothing
+
+
+def spent_by_children() -> float:
+    """Seconds of a processor that processes used which have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def test_a_given_folder_is_kept_and_used_again(binaries: None, tmp_path: Path) -> None:
@@ -64,7 +71,7 @@ def test_the_killed_parent_leaves_no_process_behind(binaries: None) -> None:
     running = [ProcessIdentity.of(pid) for pid in pids]
     parent.kill()
     parent.communicate()
-    eventually(lambda: not any(each.alive for each in running), "all have ended", timeout_seconds=10)
+    eventually(lambda: not any(each.alive for each in running), "all have ended", timeout_seconds=PATIENCE_SECONDS)
     assert len(running) == 4
     with ControlPlane.start(options=ControlPlaneOptions(scheduler=False, controller_manager=False)):
         assert not Path(directory).exists()
@@ -77,11 +84,12 @@ def test_ctrl_c_while_it_starts_leaves_nothing(begun: str, binaries: None, tmp_p
     environment = {**os.environ, "TMPDIR": str(tmp_path), "WEFT_CACHE": str(build.cache_directory())}
     command = [sys.executable, "-c", script]
     parent = subprocess.Popen(command, stderr=subprocess.PIPE, cwd=REPOSITORY, env=environment)
-    eventually(lambda: [*tmp_path.glob(f"*/{begun}")], f"{begun} are there", timeout_seconds=20, interval_seconds=0.01)
+    there = f"{begun} are there"
+    eventually(lambda: [*tmp_path.glob(f"*/{begun}")], there, timeout_seconds=PATIENCE_SECONDS, interval_seconds=0.01)
     children = _children(parent.pid)
     parent.send_signal(signal.SIGINT)
     parent.communicate()
-    eventually(lambda: not any(each.alive for each in children), "all have ended", timeout_seconds=10)
+    eventually(lambda: not any(each.alive for each in children), "all have ended", timeout_seconds=PATIENCE_SECONDS)
     assert [] == list(tmp_path.iterdir())
 
 
@@ -103,7 +111,9 @@ def test_a_deleted_namespace_goes_away(core: client.CoreV1Api) -> None:
     core.create_namespace(client.V1Namespace(metadata=client.V1ObjectMeta(name="short-lived")))
     core.create_namespaced_config_map("short-lived", client.V1ConfigMap(metadata=client.V1ObjectMeta(name="content")))
     core.delete_namespace("short-lived")
-    assert eventually(lambda: "short-lived" not in _namespaces(core), "the namespace is gone", timeout_seconds=30)
+    assert eventually(
+        lambda: "short-lived" not in _namespaces(core), "the namespace is gone", timeout_seconds=PATIENCE_SECONDS
+    )
 
 
 def test_what_belongs_to_a_deleted_owner_goes_with_it(core: client.CoreV1Api, namespace: str) -> None:
@@ -116,7 +126,9 @@ def test_what_belongs_to_a_deleted_owner_goes_with_it(core: client.CoreV1Api, na
     owned = client.V1ObjectMeta(name="owned", owner_references=[reference])
     core.create_namespaced_config_map(namespace, client.V1ConfigMap(metadata=owned))
     core.delete_namespaced_config_map("owner", namespace)
-    eventually(lambda: "owned" not in _config_maps(core, namespace), "the owned one is gone", timeout_seconds=30)
+    eventually(
+        lambda: "owned" not in _config_maps(core, namespace), "the owned one is gone", timeout_seconds=PATIENCE_SECONDS
+    )
 
 
 def test_a_service_account_may_do_what_its_role_says_and_no_more(
@@ -155,7 +167,6 @@ def test_the_audit_log_says_who_did_what(cluster: ControlPlane, core: client.Cor
     assert writes == [("admin", "create", 201)]
 
 
-@pytest.mark.timeout(120)
 def test_an_outage_of_the_api_server_loses_nothing(
     cluster: ControlPlane, core: client.CoreV1Api, namespace: str
 ) -> None:
@@ -164,7 +175,7 @@ def test_an_outage_of_the_api_server_loses_nothing(
     api_server.kill()
     assert not api_server.running
     api_server.start()
-    eventually(lambda: _answers_config_maps(core, namespace, "before"), "it is back", timeout_seconds=60)
+    eventually(lambda: _answers_config_maps(core, namespace, "before"), "it is back", timeout_seconds=PATIENCE_SECONDS)
 
 
 def _answers_config_maps(core: client.CoreV1Api, namespace: str, name: str) -> bool:

@@ -20,7 +20,7 @@ from tests.cluster.conftest import NEEDED
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-pytestmark = [pytest.mark.apiserver, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.apiserver, pytest.mark.timeout(400)]  # two starts, of a minute each on a busy machine
 REPOSITORY = Path(__file__).parents[2]
 
 
