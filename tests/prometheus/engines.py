@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 PORT = 8000  # of every vLLM; each engine has a loopback address of its own
 PROMETHEUS = "Prometheus/"  # begins its User-Agent
+SCRAPE_SECONDS = 0.5
 # What a restart loses: half of what is answered from one scrape to the next, and no more because a scrape was late.
 LOST_SECONDS = 0.25
 INPUT_TOKENS, OUTPUT_TOKENS = 1000.0, 200.0
@@ -116,7 +117,7 @@ class ScriptedEngine:
     def __init__(self, load: Load, clock: Callable[[], float]) -> None:
         """It serves from now on. `clock` is the operator's."""
         self._load = load
-        self._for_prometheus, self._for_operator = Counter(_milliseconds, load.rate), Counter(clock, load.rate)
+        self._for_prometheus, self._for_operator = Counter(_half_seconds, load.rate), Counter(clock, load.rate)
         self._lock = threading.Lock()
         self.broken = False
         self.heeds = ""
@@ -165,9 +166,9 @@ class ScriptedEngine:
         self.stop()
 
 
-def _milliseconds() -> float:
-    """Epoch seconds as Prometheus stores them."""
-    return round(time.time(), 3)
+def _half_seconds() -> float:
+    """Epoch seconds, as if all scrapes were in time: a late one just before the next would be a window of its own."""
+    return math.floor(time.time() / SCRAPE_SECONDS) * SCRAPE_SECONDS
 
 
 def _hung_up(connection: socket.socket) -> bool:

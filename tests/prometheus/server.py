@@ -16,13 +16,13 @@ from e2e.cluster.ports import free_port
 from e2e.cluster.processes import Supervisor
 from e2e.cluster.prometheus import START_TIMEOUT_SECONDS, command, is_ready, require_prometheus, scraping
 from tests.listening import listening
+from tests.prometheus.engines import SCRAPE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
-SCRAPE = "500ms"
 HOUR = 3600.0
 
 
@@ -51,7 +51,7 @@ class RealPrometheus:
     def start(self) -> None:
         """Start it with the data that it has, and wait until it answers."""
         configuration = self._directory / "prometheus.yaml"
-        configuration.write_text(yaml.safe_dump(scraping(self._targets, SCRAPE)))
+        configuration.write_text(yaml.safe_dump(scraping(self._targets, f"{1000.0 * SCRAPE_SECONDS:.0f}ms")))
         process = self._processes.start("prometheus", command(configuration, self._directory, self._address))
         process.wait_until(lambda: is_ready(self.url), START_TIMEOUT_SECONDS)
 
