@@ -16,6 +16,7 @@ from weft.domain.texts.figures import digits, request_rate, seconds
 from weft.domain.values.changed import changed
 from weft.domain.values.made_often import made_often
 from weft.scaling.forecasting.forecast import expected, forecast, is_old, persists
+from weft.scaling.forecasting.returning import returning
 from weft.scaling.forecasting.risk import margin_now
 from weft.scaling.looks import LOAD_WINDOW_SECONDS, NEARLY_ALL, SURELY, with_chance
 from weft.scaling.reading import is_backlog
@@ -80,7 +81,8 @@ class Demand:
     where there is none, with the `margin` that is bought on it. `backlog` is added to `persisting` alone, as headroom
     and margin already serve a backlog. `at_front` says that requests are counted before any engine, and `rises` that
     the last seconds brought more than chance explains: how much comes is not known yet. `again` is the rate with its
-    margin that a short cycle brings within two starts; 0 where there is none.
+    margin that a short cycle brings within two starts, and `returning` the one that is held for bursts which come back
+    at no fixed distance; 0 where there are none.
     """
 
     offered: float
@@ -92,6 +94,7 @@ class Demand:
     at_front: bool = False
     rises: bool = False
     again: float = 0.0
+    returning: float = 0.0
 
     @property
     def foreseen(self) -> float:
@@ -109,8 +112,9 @@ class Demand:
         own = self if self.ahead is not None else other
         offered, persisting = max(self.offered, other.offered), max(self.persisting, other.persisting)
         lately, backlog = max(self.lately, other.lately), max(self.backlog, other.backlog)
-        rises = self.rises or other.rises
-        return Demand(offered, persisting, lately, own.ahead, own.margin, backlog, rises=rises, again=own.again)
+        rises, held = self.rises or other.rises, max(self.returning, other.returning)
+        known = Demand(offered, persisting, lately, own.ahead, own.margin, backlog, rises=rises, again=own.again)
+        return changed(known, returning=held) if held else known
 
 
 def want(sight: Sight) -> Want:
@@ -130,8 +134,10 @@ def want_for(sight: Sight, wished: Demand) -> Want:
     lately = wished.lately
     if reading is not None and lately > wished.persisting:
         lately = over_the_stay(reading, lately, wished.persisting)
+    if wished.returning:
+        lately = min(lately, max(wished.persisting, wished.returning))
     now, again = max(request.spec.with_headroom(wished.persisting), lately, worked_off), wished.again
-    rate = max(now, wished.foreseen)
+    rate = max(now, wished.foreseen, wished.returning)
     likely = max(with_chance(now), again) if again else with_chance(rate)  # a cycle's margin covers chance already
     needed, kept = capacity.needed(rate), capacity.needed(likely)
     if sight.backlogged or not sight.tells_everything or request.network_bound:  # those that wait for KV count, too
@@ -143,7 +149,7 @@ def want_for(sight: Sight, wished: Demand) -> Want:
         if reading is not None:
             told = f"{digits(reading.rate)} answered, {digits(reading.waiting)} waiting{_to_work_off(wished)}"
         said = f"{request_rate(wished.offered)} offered ({told}){_persisting(wished)}{_spare(request.spec)}"
-        return f"{said}{_foreseen(wished, now)}; {_serves(capacity, needed)}"
+        return f"{said}{_foreseen(wished, now)}{_returning(wished, now)}; {_serves(capacity, needed)}"
 
     may_shrink = reading is not None and reading.whole
     return Want(needed, may_shrink, basis, kept=kept, serving=serving, rises=wished.rises)
@@ -187,6 +193,13 @@ def _foreseen(wished: Demand, now: float) -> str:
         return told
     cost = "more" if risk > users else "less"
     return f"{told} (at a risk of {digits(100.0 * risk)} %, as a margin costs {cost} than usual)"
+
+
+def _returning(wished: Demand, now: float) -> str:
+    """What is held for bursts in words; empty where that is no more than what is needed `now` or foreseen."""
+    if wished.returning <= max(now, wished.foreseen):
+        return ""
+    return f"; {digits(wished.returning)} as bursts keep coming back faster than a start"
 
 
 def _beyond(likely: float, foreseen: float) -> float:
@@ -257,7 +270,11 @@ def demand(sight: Sight) -> Demand:
     ahead, margin = (min if fell else max)(bought, key=lambda each: each[1].on(each[0]))
     counts = [(ahead, margin)] if fell else bought
     again = max(0.0 if each.again is None else margin.on(each.again) for each, margin in counts)
-    return Demand(arriving, persisting, lately, ahead, margin, backlog, reading.at_front, rises, again)
+    found = Demand(arriving, persisting, lately, ahead, margin, backlog, reading.at_front, rises, again)
+    if len(known) > 1 or ahead.cycle_seconds:  # a short cycle foretells its own bursts
+        return found
+    held = returning(state, risk) / work
+    return changed(found, returning=held) if held else found
 
 
 def _surprising(sight: Sight, reading: LoadReading) -> float:

@@ -2,7 +2,7 @@
 
 Level and trend are relearnt within a minute of traffic. What takes days to learn is how far forecasts of this pool are
 off, how long its starts take, and its daily pattern, and what takes hours is whether it repeats itself every few
-minutes. Only a change of those is worth a write.
+minutes or in bursts at no fixed distance. Only a change of those is worth a write.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from weft.domain.forecast import KeptForecast
 from weft.scaling.forecasting.forecast import LONGEST_APART_SECONDS
 from weft.scaling.forecasting.packing import packed, unpacked
+from weft.scaling.forecasting.returning import returning
 from weft.scaling.forecasting.scatter import quantile
 from weft.scaling.forecasting.seasons import NOTHING_SEEN, QUARTERS_A_DAY, quarters_known
 
@@ -114,9 +115,14 @@ def the_cycle_is_another(known: ForecastState, state: ForecastState) -> bool:
     return abs(state.period - known.period) >= SMALLEST_PERIOD
 
 
+def bursts_return_or_no_longer(known: ForecastState, state: ForecastState) -> bool:
+    """Bursts were found to come back at no fixed distance, or not to any more."""
+    return bool(returning(state)) != bool(returning(known))
+
+
 NEWS = (
     *(the_margin_is_another, more_is_known_of_errors, more_came_than_ever, starts_take_another_time, days_are_others),
-    the_cycle_is_another,
+    *(the_cycle_is_another, bursts_return_or_no_longer),
 )
 
 

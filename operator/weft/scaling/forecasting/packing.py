@@ -19,6 +19,7 @@ from weft.domain.values.changed import changed
 from weft.scaling.forecasting.course import LONGEST_BINS, MOST_KEPT_BYTES, SHORTEST_BINS, continued, kept_part
 from weft.scaling.forecasting.forecast import BIN_SECONDS, MOST_STARTUP_SECONDS
 from weft.scaling.forecasting.learning import HELD_BINS
+from weft.scaling.forecasting.returning import returning
 from weft.scaling.forecasting.scatter import ASSUMED
 from weft.scaling.forecasting.seasons import NOTHING_SEEN, QUARTER_SECONDS, QUARTERS_A_DAY
 
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
 
 _VERSION = "6."
 _WITHOUT_STARTS = "5."  # as the current version, without the block of starts: where none is known
-_CYCLE_AND_STARTS, _CYCLE_ALONE = "8.", "7."  # as the two above, behind the cycle in which traffic repeats itself
+# As the two above, behind the course in which traffic repeats itself, after a period or in bursts (a period of 0).
+_CYCLE_AND_STARTS, _CYCLE_ALONE = "8.", "7."
 _WITH_CYCLE = {_CYCLE_AND_STARTS: _VERSION, _CYCLE_ALONE: _WITHOUT_STARTS}
 _BEFORE_HIGHEST = {"4.": _VERSION, "3.": _WITHOUT_STARTS}  # without the highest rate, but else as these
 _LAST_MOMENT = 1e11  # epoch seconds: bins are counted in 4 bytes
@@ -64,7 +66,7 @@ _DAYS = struct.Struct(f"<{2 * QUARTERS_A_DAY}h")
 _PENDING = struct.Struct("<h4f")
 _START = struct.Struct(f"<I{len(PHASES)}H")
 _HIGHEST = struct.Struct("<f")
-_CYCLE = struct.Struct("<fH")  # the period in bins, and how many bytes of the course follow
+_CYCLE = struct.Struct("<fH")  # the period in bins (0: none), and how many bytes of the course follow
 _BEFORE = _HEAD.size + _QUARTER.size + _ERRORS.size + _DAYS.size
 _FIXED = _BEFORE + _HIGHEST.size
 _STARTS_SIZE = KEPT_STARTS * _START.size
@@ -84,7 +86,7 @@ def packed(state: ForecastState) -> str:
     due = [each for each in state.pending if each.due > state.bin - HELD_BINS][-_MOST_PENDING:]
     content += [_PENDING.pack(each.due - state.bin, each.rate, each.scale, each.season, each.lead) for each in due]
     version = _VERSION if state.starts else _WITHOUT_STARTS
-    if state.period:
+    if state.period or returning(state):
         version = _CYCLE_AND_STARTS if state.starts else _CYCLE_ALONE
         kept = kept_part(state.course, state.period)
         content = [_CYCLE.pack(state.period, len(kept)), kept, *content]
@@ -115,9 +117,10 @@ def unpacked(text: str) -> ForecastState | None:
 
 
 def _cycle(content: bytes) -> tuple[dict[str, Any], bytes]:
-    """The fields of a cycle, and the content behind it; raises `ValueError` or `struct.error` where there is none."""
+    """The fields of a course, and the content behind it; raises `ValueError` or `struct.error` where there is none."""
     period, count = _CYCLE.unpack_from(content)
-    _within(period, (SHORTEST_BINS, LONGEST_BINS))
+    if period:
+        _within(period, (SHORTEST_BINS, LONGEST_BINS))
     kept = content[_CYCLE.size : _CYCLE.size + int(_within(count, (1, MOST_KEPT_BYTES)))]
     return {"course": continued(kept, period), "period": period}, content[_CYCLE.size + count :]
 
