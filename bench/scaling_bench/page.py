@@ -47,6 +47,7 @@ last value alone.
 | what | value |
 |---|---|
 | replicas | one shape for all rules |
+| front | by least load; pools are declared with a router of Weft's (`router.type: Managed`), which goes by that |
 | traffic | multiplied until the mean fleet has {fleet:.0f} replicas or more |
 | engines | off the performance model by up to {off:.0%}, in a way that no rule knows |
 | warm-up | the first {warm:.0f} minutes do not count |

@@ -73,6 +73,7 @@ RISKS = (
     Asked(50, 50, 0),
     Asked(50, 50, 0, 50),
     Asked(95, 95, 150),
+    *(Asked(90, 90, 0, risk) for risk in (20, 40)),
 )
 # In a split first tokens are missed sooner, and cost less to have in time.
 SPLIT_RISKS = (
@@ -257,6 +258,7 @@ def _body(scenario: Scenario, workload: Workload, slo: Slo, scaling: Json) -> Js
             },
             "slo": {"ttft": _targets(slo.ttft), "tpot": _targets(slo.tpot)},
             "scaling": scaling,
+            **({} if scenario.split else {"router": {"type": "Managed"}}),  # the simulated front goes by load
         },
     }
 

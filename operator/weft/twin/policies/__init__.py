@@ -78,7 +78,7 @@ _WVA_RISK = ((0.85, 0.70), (0.50, 0.40), (0.25, 0.20), (0.12, 0.09), (0.06, 0.04
 _KEDA_RISK = ((1.6, 1.45), (1.3, 1.15), (1.15, 1.0), (1.0, 0.85), (0.85, 0.70), (0.70, 0.55), (0.55, 0.40))
 _PARTS = (1.2, 1.0, 0.9, 0.8, 0.7, 0.62)  # a target below an unloaded step would be met by nothing
 _LOADS = (1.0, 0.9, 0.8, 0.7, 0.6, 0.45)
-_STATIC = tuple(StaticOptions(part=part) for part in (0.7, 0.85, 1.0, 1.2, 1.5, 2.0, 3.0))
+_STATIC = tuple(StaticOptions(part=part) for part in (0.7, 0.85, 1.0, 1.2, 1.5, 2.0, 3.0, 4.5))
 
 
 def _dynamo(predictor: PredictorName) -> _Rule:
