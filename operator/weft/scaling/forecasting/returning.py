@@ -4,7 +4,7 @@ Where traffic jumps faster than a replica starts, whoever follows it is late eac
 of a moment, and most moments are quiet, though most requests are not in them. What serves such traffic is a count that
 stands, and the least one is that for the rate which only the accepted part of requests exceed, over the last two hours.
 
-It is held while bursts return: three of them at least, up from a third of that rate within the time that a start takes,
+It is held while bursts return: three of them at least, up from a fifth of that rate within the time that a start takes,
 and so short that more than the accepted part of their requests would be late behind replicas that start with them. It
 ends when they have stayed away for twice the longest pause between two. What a burst brings beyond that rate is ordered
 for as far as it is expected to last (`forecast.persists`), as a step is.
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 RETURN_BINS = 240  # two hours
 LEAST_BURSTS = 3
 # Parts of the rate that is held: a burst is over below the first, and there above the second.
-QUIET, LOUD = 1.0 / 3.0, 0.7
+QUIET, LOUD = 0.2, 0.7
 # Requests of a bin among which counts by chance are as far apart as these: three standard deviations of the larger.
 _FEW = 9.0 * LOUD / (LOUD - QUIET) ** 2
 LATE_IN_A_START = 0.5  # of the requests that come during one: the others are served by what runs
