@@ -63,6 +63,7 @@ spent = time.process_time() - start
 print(spent / min(before, row()))
 """
 TO_BEGIN = "weft.cli.main, weft.cli.files.reading, weft.cli.cluster.world, weft.cli.plan.planning"
+TO_ANSWER = f"{TO_BEGIN}, weft.catalog, weft.decide, weft.cli.plan.page"
 
 
 @pytest.mark.parametrize(
@@ -70,7 +71,7 @@ TO_BEGIN = "weft.cli.main, weft.cli.files.reading, weft.cli.cluster.world, weft.
     [
         ("weft.cli.main", 0.15),
         (TO_BEGIN, 0.3),
-        (f"{TO_BEGIN}, weft.catalog, weft.decide, weft.cli.plan.page", 0.6),
+        (TO_ANSWER, 0.6),
     ],
     ids=["to understand the command", "to begin to plan", "to answer"],
 )
@@ -109,6 +110,35 @@ def printed(code: str, *arguments: str, cache: Path) -> str:
         check=True,
         timeout=LONGEST_SECONDS,
     ).stdout
+
+
+SEARCHED = f"""
+import gc, weft.cli
+searches = []
+gc.callbacks.append(lambda phase, _: searches.append(phase))
+import {TO_ANSWER}
+print(searches)
+"""
+
+
+def test_cyclic_garbage_is_not_searched_for_while_what_plans_is_loaded(compiled: Path) -> None:
+    assert "[]\n" == printed(SEARCHED, cache=compiled)
+
+
+OPERATING = """
+import gc
+from weft.cli.ends.failure import CommandFailure
+from weft.cli.main import run
+of_commands = gc.get_threshold()
+try:
+    run(kubeconfig="/nowhere")
+except CommandFailure:
+    print(gc.get_threshold() < of_commands)
+"""
+
+
+def test_an_operator_keeps_less_garbage_than_a_command(compiled: Path) -> None:
+    assert "True\n" == printed(OPERATING, cache=compiled)
 
 
 TRACED = """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import urlsplit
@@ -41,6 +40,8 @@ def web_address(url: str | None) -> str | None:
 
 def address(host: str) -> str:
     """Return a name or number that resolves; whether it is this machine's own only shows when listening there."""
+    import socket  # which nothing else waits for before a command is understood
+
     try:
         socket.getaddrinfo(host, None)
     except (OSError, UnicodeError):
