@@ -5,7 +5,7 @@ before it: `ends`, `telling`, `typed`, `files`, `cluster`, `fabric`, `plan`, `dr
 
 Loading a command makes some hundred thousand objects without cycles, among which Python's garbage collector would
 search for cycles a hundred times. Its thresholds are raised so far that it searches for the first time once the command
-is at work, which takes an eighth off the time to the first answer.
+is at work, which takes a tenth off the time to the first answer.
 
 They stay raised as long as the process lives. An operator lives long and has lower ones (`keep_less_garbage`); its
 passes delay the search on their own account.
