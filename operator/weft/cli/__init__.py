@@ -7,7 +7,7 @@ Loading a command makes some hundred thousand objects without cycles, among whic
 search for cycles a hundred times. Its thresholds are raised so far that it searches for the first time once the command
 is at work, which takes a tenth off the time to the first answer.
 
-They stay raised as long as the process lives. An operator lives long and has lower ones (`keep_less_garbage`); its
+They stay raised as long as the process lives. An operator lives long and has lower ones; its
 passes delay the search on their own account.
 """
 
