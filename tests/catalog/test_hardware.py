@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -316,3 +317,14 @@ def test_versions_outside_of_the_known_range_are_refused(version: str) -> None:
     with pytest.raises(Invalid, match=r"0\.10 to 0\.33") as caught:
         CATALOG.release(EngineName.VLLM, version, "nvidia")
     assert caught.value.reason is Reason.EngineUnsupported
+
+
+@pytest.mark.parametrize("version", ["0.4.9", "0.5", "0.5.2", "0.5.24", "0.6.0"])
+def test_releases_of_sglang_are_told_apart_by_their_third_number(version: str) -> None:
+    with pytest.raises(Invalid, match=re.escape(f"SGLang {version} is not known; known are 0.5.3 to 0.5.23")):
+        CATALOG.release(EngineName.SGLang, version, "nvidia")
+
+
+@pytest.mark.parametrize("version", ["0.5.3", "0.5.10.post1", "v0.5.23", "0.5.23.post1"])
+def test_known_releases_of_sglang_are_taken(version: str) -> None:
+    assert CATALOG.release(EngineName.SGLang, version, "nvidia").version == version.removeprefix("v")

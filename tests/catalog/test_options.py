@@ -6,10 +6,10 @@ import pytest
 
 from weft.catalog import load
 from weft.catalog.limits import numbers
-from weft.catalog.options import engine_options
+from weft.catalog.options import EngineOptions, engine_options
 from weft.domain.shape import EngineName
 
-VLLM = engine_options("vllm_options.yaml")
+VLLM, SGLANG = engine_options("vllm_options.yaml"), engine_options("sglang_options.yaml")
 
 
 @pytest.mark.parametrize(
@@ -54,11 +54,12 @@ def test_of_what_was_not_read_nothing_is_said(version: str) -> None:
     assert VLLM.of(version) is None
 
 
-def test_the_releases_read_are_those_that_weft_starts() -> None:
-    facts = load().engine(EngineName.VLLM)
-    assert VLLM.releases[0][:2] == facts.oldest
-    assert VLLM.releases[-1][:2] == facts.newest
-    assert numbers(facts.version) in VLLM.releases
+@pytest.mark.parametrize(("engine", "options"), [(EngineName.VLLM, VLLM), (EngineName.SGLang, SGLANG)])
+def test_the_releases_read_are_those_that_weft_starts(engine: EngineName, options: EngineOptions) -> None:
+    facts = load().engine(engine)
+    assert options.releases[0][: len(facts.oldest)] == facts.oldest
+    assert options.releases[-1][: len(facts.newest)] == facts.newest
+    assert numbers(facts.version) in options.releases
 
 
 def test_limits_begin_no_earlier_than_the_options_they_need() -> None:

@@ -211,7 +211,6 @@ def test_the_key_comes_out_of_a_variable() -> None:
         ),
         (spec(), planned(sized(8, prefill_context_parallel=2)), Reason.FeatureUnsupported, "--enable-prefill-cp"),
         (spec(), planned(sized(8, pipeline_parallel=3, gpus_per_pod=12)), Reason.ShapeInvalid, "3 stages"),
-        (spec(), planned(version="0.5.2"), Reason.EngineUnsupported, "known are 0.5.3 to 0.5.23"),
         (spec(engine=EngineSpec(env=(("SGLANG_HOST_IP", "1"),))), planned(), Reason.ArgumentConflict, "SGLANG_HOST_IP"),
         (spec(engine=EngineSpec(args=("--tp", "4"))), planned(), Reason.ArgumentConflict, "--tp"),
     ],

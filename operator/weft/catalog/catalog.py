@@ -10,6 +10,7 @@ from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from weft.catalog.limits import numbers
 from weft.catalog.names import nearest, perhaps
 from weft.catalog.uncertainty import OFFLINE
 from weft.domain.errors import Invalid
@@ -31,13 +32,14 @@ if TYPE_CHECKING:
     from weft.domain.shape import Shape
 
 _SHARED_SUFFIX = re.compile(r"(-MIG-.+)?(-SHARED)?$")
-_VERSION = re.compile(r"^v?([0-9]{1,4})\.([0-9]{1,4})(\.[0-9A-Za-z.+-]{1,40})?$")
+_VERSION = re.compile(r"^v?[0-9]{1,4}\.[0-9]{1,4}(\.[0-9A-Za-z.+-]{1,40})?$")
 
 
 @dataclass(frozen=True, slots=True)
 class EngineFacts:
-    """One engine: default version, known (major, minor) range, images by vendor, its router's image and its limits.
+    """One engine: default version, known range, images by vendor, its router's image and its limits.
 
+    `oldest` and `newest` have as many numbers as its releases differ in: major and minor, for SGLang the third too.
     `sidecar_image` forwards requests from a Gateway to both halves of a split, empty if there is none.
 
     The `automatic` engines are the candidates if a pool names none.
@@ -45,13 +47,25 @@ class EngineFacts:
 
     name: EngineName
     version: str
-    oldest: tuple[int, int]
-    newest: tuple[int, int]
+    oldest: tuple[int, ...]
+    newest: tuple[int, ...]
     images: tuple[tuple[str, str], ...]
     router_image: str
     limits: EngineLimits
     automatic: bool = False
     sidecar_image: str = ""
+
+    def knows(self, version: str) -> bool:
+        """Whether it is a version in the known range."""
+        found = numbers(version) if _VERSION.match(version) else None
+        if found is None:
+            return False
+        return self.oldest <= found[: len(self.oldest)] and found[: len(self.newest)] <= self.newest
+
+    @property
+    def range(self) -> str:
+        """The known versions in words: 0.10 to 0.33."""
+        return f"{'.'.join(map(str, self.oldest))} to {'.'.join(map(str, self.newest))}"
 
 
 @dataclass(frozen=True)
@@ -268,12 +282,10 @@ def _is_one_of(names: tuple[str, ...], wanted: str) -> bool:
 
 
 def _check_version(facts: EngineFacts, version: str) -> None:
-    match = _VERSION.match(version)
-    known = f"{'.'.join(map(str, facts.oldest))} to {'.'.join(map(str, facts.newest))}"
-    if match is None:
+    if _VERSION.match(version) is None:
         raise Invalid(
             Reason.EngineUnsupported,
-            f"spec.engine.version {version!r:.60} is not a version like {facts.version}; known are {known}",
+            f"spec.engine.version {version!r:.60} is not a version like {facts.version}; known are {facts.range}",
         )
-    if not facts.oldest <= (int(match[1]), int(match[2])) <= facts.newest:
-        raise Invalid(Reason.EngineUnsupported, f"{facts.name.value} {version} is not known; known are {known}")
+    if not facts.knows(version):
+        raise Invalid(Reason.EngineUnsupported, f"{facts.name.value} {version} is not known; known are {facts.range}")

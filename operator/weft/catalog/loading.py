@@ -100,8 +100,8 @@ def _engine(name: EngineName, facts: dict[str, Any]) -> EngineFacts:
     return EngineFacts(
         name=name,
         version=facts["version"],
-        oldest=(oldest[0], oldest[1]),
-        newest=(newest[0], newest[1]),
+        oldest=oldest,
+        newest=newest,
         images=tuple(facts["images"].items()),
         router_image=facts.get("router", ""),
         sidecar_image=facts.get("sidecar", ""),

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from weft.catalog.options import engine_options
 from weft.domain.errors import Invalid
-from weft.domain.reasons import Reason
 from weft.domain.workload import Role
 from weft.engines.images.foreign import refuse_foreign_image
 from weft.engines.images.nim import Engine, as_the_engine_sees_it, is_driven, nim_launch
@@ -47,7 +46,6 @@ if TYPE_CHECKING:
 PORT = 30000
 ROUTER_METRICS_PORT = 29000
 BOOTSTRAP_ANNOTATION = "sglang.ai/bootstrap-port"
-OLDEST: Version = (0, 5, 3)
 ANSWERS_READY: Version = (0, 5, 20)  # GET /ready
 # Before it, `/health` generates a token, does not answer for a second, and gives up after this long.
 HEALTH_SECONDS = 20
@@ -76,7 +74,6 @@ class SGLang:
         The others know of none and end at once, so their pre-stop hooks keep them until the drain is over.
         """
         refuse_what_vllm_alone_does(request.spec, "SGLang")
-        _refuse_old(request)
         _refuse_conflicts(request)
         if is_driven(request.plan.engine):
             return _behind_a_proxy(request)
@@ -155,12 +152,6 @@ def _behind_a_proxy(request: LaunchRequest) -> ContainerLaunch:
     kept = disk_bytes(request.spec, request.plan.shape)
     engine = Engine(_flags(inside), environment.variables(inside), shared_memory_bytes(request), kept)
     return nim_launch(request, engine, PORT)
-
-
-def _refuse_old(request: LaunchRequest) -> None:
-    version = request.plan.engine.version
-    if parse_version(version) < OLDEST:
-        raise Invalid(Reason.EngineUnsupported, f"SGLang {version} is not known; known are 0.5.3 to 0.5.23")
 
 
 def _refuse_conflicts(request: LaunchRequest) -> None:
