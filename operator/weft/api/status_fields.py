@@ -37,8 +37,8 @@ class ConditionStatus(ApiModel):
     """A Kubernetes condition."""
 
     type: ReasonWord = Field(
-        description="Ready, Planned, ArgumentsUnknown, Relaxed, Placed, CapacityRequested, SLOMet, NetworkBound, "
-        "TransfersFailing, Reconciling, Stalled."
+        description="Ready, Planned, ArgumentsUnknown, ImageMismatched, Relaxed, Placed, CapacityRequested, SLOMet, "
+        "NetworkBound, TransfersFailing, Reconciling, Stalled."
     )
     status: Literal["True", "False", "Unknown"] = Field(description="Whether it holds.")
     reason: ReasonWord = Field(description="One word; docs/reasons.md explains each.")

@@ -47,8 +47,9 @@ class PoolDecision:
 
     `status` replaces the persisted one; `recommended` is what Auto would run (written in External mode too);
     `conditions` are Planned, Placed, SLOMet and NetworkBound, ArgumentsUnknown where the engine's release lacks some of
-    the user's arguments, Relaxed where pods exceed the `restricted` Pod Security level, TransfersFailing where some
-    decode replica cannot fetch KV, and CapacityRequested while there is a `request`;
+    the user's arguments, ImageMismatched where the name of its image says something else, Relaxed where pods exceed the
+    `restricted` Pod Security level, TransfersFailing where some decode replica cannot fetch KV, and CapacityRequested
+    while there is a `request`;
     `events` are things that happened in this pass (a replica failed, a scale-up) and deserve a Kubernetes event.
     """
 

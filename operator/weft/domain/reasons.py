@@ -29,6 +29,7 @@ class Reason(StrEnum):
     EngineUnsupported = "EngineUnsupported"
     ArgumentConflict = "ArgumentConflict"
     ArgumentUnknown = "ArgumentUnknown"
+    ImageMismatch = "ImageMismatch"
     FeatureUnsupported = "FeatureUnsupported"
     RelaxationAllowed = "RelaxationAllowed"
     RelaxationNotAllowed = "RelaxationNotAllowed"

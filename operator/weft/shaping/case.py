@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from weft.catalog.calibrated import ENOUGH_POINTS, calibrated_spread
 from weft.domain.calibration import NOTHING_KNOWN, CalibrationSubject, factors_for, measured_on
 from weft.domain.shape import Calibration
+from weft.engines.images.tags import wished_version
 from weft.engines.kv.handover import wire_of
 from weft.engines.model.sharing import Sharing
 from weft.engines.options.batches import counted_on
@@ -94,10 +95,11 @@ class ShapeCase:
 
     @property
     def engine_version(self) -> str:
-        """The version that will run: the settled one, else the wished or default one."""
+        """The version that will run: the settled one, else the wished one, if by its image's tag, or the default."""
         if self.request.engine is not None:
             return self.request.engine.version
-        return self.request.spec.engine.version or self.catalog.engine(self.option.shape.engine).version
+        engine = self.option.shape.engine
+        return wished_version(self.request.spec.engine, engine) or self.catalog.engine(engine).version
 
     @property
     def sharing(self) -> Sharing:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 _ORDER = (
-    *("Planned", "ArgumentsUnknown", "Relaxed", "Placed", "Ready", "CapacityRequested"),
+    *("Planned", "ArgumentsUnknown", "ImageMismatched", "Relaxed", "Placed", "Ready", "CapacityRequested"),
     *("SLOMet", "NetworkBound", "TransfersFailing", "Reconciling", "Stalled"),
 )
 _NOT_LOOKED_AT = (
@@ -34,7 +34,7 @@ _OBSERVED = {
     "attainmentPercent": "{} % within the SLO",
 }
 _BAD_WHEN_TRUE = {
-    *("ArgumentsUnknown", "Relaxed", "CapacityRequested", "NetworkBound", "TransfersFailing"),
+    *("ArgumentsUnknown", "ImageMismatched", "Relaxed", "CapacityRequested", "NetworkBound", "TransfersFailing"),
     *("Reconciling", "Stalled"),
 }
 

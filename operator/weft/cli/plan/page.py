@@ -15,6 +15,7 @@ from weft.cli.telling.tables import headed_table, named_rows
 from weft.domain.reasons import Reason
 from weft.domain.scaling_spec import ScalingMode
 from weft.domain.texts.figures import counted, digits, request_rate, seconds
+from weft.engines.images.tags import is_of_unknown_release
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -33,7 +34,9 @@ if TYPE_CHECKING:
     LeftOut = Mapping[str, Mapping[str, Explanation]]
 
 NARROW_COLUMNS = 110
+_WARNINGS = frozenset({"ArgumentsUnknown", "ImageMismatched", "Relaxed"})
 _BY_DEVICES = "devices for RDMA in spec.engine.resources.rdma carry more, where nodes have them"
+_OF_UNKNOWN_RELEASE = ", taken for that release: say in spec.engine.version which one is in it"
 _WITHOUT_TARGETS = (
     "no latency target is set: this is the cheapest that keeps up with the rate, however long a request takes; "
     "set one in spec.slo, or beside --model with --ttft and --tpot"
@@ -218,8 +221,14 @@ def _facts(plan: Plan, pool: PoolRecord, decision: PoolDecision, study: Study | 
     start_up = decision.status.start_up
     if start_up is not None:
         table.add_row("start-up", start_up.basis, Text(start_up.parts, style="dim"))
-    table.add_row("engine", f"{plan.engine.name} {plan.engine.version}", Text(plan.engine.image, style="dim"))
+    table.add_row("engine", f"{plan.engine.name} {plan.engine.version}", Text(_image(plan, pool), style="dim"))
     return table
+
+
+def _image(plan: Plan, pool: PoolRecord) -> str:
+    """Return the engine's image, and that its release is a guess where nothing says it."""
+    guessed = pool.spec is not None and is_of_unknown_release(pool.spec.engine, plan.engine.name)
+    return f"{plan.engine.image}{_OF_UNKNOWN_RELEASE if guessed else ''}"
 
 
 def _capacity(plan: Plan, decision: PoolDecision, study: Study | None) -> str:
@@ -254,9 +263,9 @@ def _total(plan: Plan, pool: PoolRecord, decision: PoolDecision, study: Study | 
 def _conditions(decision: PoolDecision) -> Table:
     table = named_rows(2)
     for one in decision.conditions:
-        if one.kind in {"Planned", "ArgumentsUnknown", "Relaxed", "Placed"}:
+        if one.kind in {"Planned", *_WARNINGS, "Placed"}:
             good = {"True": "green", "False": "red"}.get(one.status, "yellow")
-            style = "red" if one.kind in {"ArgumentsUnknown", "Relaxed"} else good
+            style = "red" if one.kind in _WARNINGS else good
             why = f"{one.explanation.reason}: {one.explanation.message}"
             table.add_row(Text(f"{one.kind} {one.status}", style=style), why)
     return table

@@ -14,6 +14,7 @@ from weft.cli.cluster.rules import NO_RULES
 from weft.cli.ends.failure import CommandFailure
 from weft.cli.files.resources import resources_of_ours, uid_of
 from weft.domain.reasons import Reason
+from weft.domain.relaxations import FLAG
 from weft.domain.snapshot import PoolRecord, ResourceKey, Snapshot, SplitRecord
 from weft.domain.status import PoolStatus, SplitStatus
 from weft.domain.workload import Role
@@ -140,19 +141,32 @@ def _told(
 ) -> list[PlannedResource]:
     snapshot, pools, split_decisions = rested
     told = [
-        _pool_told(pool, pools[pool.key.uid])
+        _pool_told(pool, _nobody_asked(pool, pools[pool.key.uid]))
         for pool in snapshot.pools
         if pool.split_uid is None and pool.key.uid in pools
     ]
     for split in splits:
         sides = tuple(
-            (pool, _as_written(split, pool, pools[pool.key.uid]))
+            (pool, _as_written(split, pool, _nobody_asked(pool, pools[pool.key.uid])))
             for pool in snapshot.pools
             if pool.split_uid == split.key.uid and pool.key.uid in pools
         )
         managed = split.spec is not None and split.spec.router.is_of_weft
         told.append(PlannedResource(str(split.key), sides, split_decisions.get(split.key.uid), managed))
     return told
+
+
+def _nobody_asked(pool: PoolRecord, decision: PoolDecision) -> PoolDecision:
+    """Return the decision without the word of an administrator, whom nobody asked: a plan assumes it."""
+    if pool.spec is None or not pool.spec.pod.relaxations:
+        return decision
+    asked = ", ".join(pool.spec.pod.relaxations)
+    told = f"spec.pod.relaxations {asked}, if the administrator allows it (`weft run {FLAG}`), as this plan assumes"
+    conditions = tuple(
+        replace(one, explanation=replace(one.explanation, message=told)) if one.kind == "Relaxed" else one
+        for one in decision.conditions
+    )
+    return replace(decision, conditions=conditions)
 
 
 def _as_written(split: SplitRecord, pool: PoolRecord, decision: PoolDecision) -> PoolDecision:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from weft.domain.errors import Blocked, Invalid
 from weft.domain.reasons import Reason
+from weft.engines.images.tags import wished_version
 from weft.placement import no_supplier, suppliers
 from weft.shaping import (
     ShapeRequest,
@@ -82,9 +83,12 @@ class Facts:
 def kept_engine(wish: EngineSpec, release: EngineRelease | None, catalog: Catalog) -> EngineRelease | None:
     """The release in status as long as the spec asks for no other: an operator upgrade changes no image.
 
-    An image that only the spec could have named goes with the spec's wish for it; the version stays.
+    The tag of an image asks for one too. An image that only the spec could have named goes with the spec's wish for it;
+    the version stays.
     """
-    if release is None or wish.name not in {None, release.name} or wish.version not in {None, release.version}:
+    if release is None or wish.name not in {None, release.name}:
+        return None
+    if wished_version(wish, release.name) not in {None, release.version}:
         return None
     if wish.image is not None:
         return replace(release, image=wish.image)

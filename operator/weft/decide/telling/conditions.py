@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from weft.catalog import load
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.relaxations import relaxations_refused
 from weft.domain.status import FALSE, TRUE, UNKNOWN, Condition
 from weft.domain.texts.figures import agreeing
 from weft.engines import adapter_for
+from weft.engines.images.tags import image_mismatch
 
 if TYPE_CHECKING:
     from weft.domain.decision import CapacityRequest
@@ -34,6 +36,14 @@ def arguments_unknown(args: tuple[str, ...], release: EngineRelease) -> tuple[Co
         return ()
     message = f"{release.name.value} {release.version} does not know spec.engine.args {'; '.join(unknown)}"
     return (Condition("ArgumentsUnknown", TRUE, Explanation(Reason.ArgumentUnknown, message)),)
+
+
+def image_mismatched(plan: Plan) -> tuple[Condition, ...]:
+    """The condition that the engine's image is published as something else than what its pods are started as."""
+    message = image_mismatch(plan.engine, load().accelerator(plan.shape.accelerator).vendor)
+    if message is None:
+        return ()
+    return (Condition("ImageMismatched", TRUE, Explanation(Reason.ImageMismatch, message)),)
 
 
 def relaxed(spec: PoolSpec) -> tuple[Condition, ...]:

@@ -22,10 +22,11 @@ if TYPE_CHECKING:
     from weft.perf import ReplicaModel
 
 _LIVE = ("SLOMet", "NetworkBound")
-_KINDS = ("Planned", "ArgumentsUnknown", "Relaxed", "Placed", *_LIVE, "TransfersFailing", "CapacityRequested")
+_TOLD = ("ArgumentsUnknown", "ImageMismatched", "Relaxed")  # as soon as there is a plan
+_KINDS = ("Planned", *_TOLD, "Placed", *_LIVE, "TransfersFailing", "CapacityRequested")
 _GOOD_LAST, _BAD_FIRST = (FALSE, UNKNOWN, TRUE), (TRUE, UNKNOWN, FALSE)
 _TIMED_BY_ONE = (TRUE, FALSE, UNKNOWN)  # the half that waits for KV times it, and the other one cannot know
-_BAD_WHEN_TRUE = {"ArgumentsUnknown", "Relaxed", "NetworkBound", "TransfersFailing", "CapacityRequested"}
+_BAD_WHEN_TRUE = {*_TOLD, "NetworkBound", "TransfersFailing", "CapacityRequested"}
 
 
 def decide_splits(

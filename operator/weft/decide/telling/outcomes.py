@@ -114,6 +114,7 @@ def _conditions(course: Course, request: CapacityRequest | None, free: FreeMap, 
     return (
         conditions.planned(plan),
         *conditions.arguments_unknown(spec.engine.args, plan.engine),
+        *conditions.image_mismatched(plan),
         *conditions.relaxed(spec),
         conditions.placed(placement_of(course, free, now)),
         slo_met(spec.role, spec.slo, seen),
