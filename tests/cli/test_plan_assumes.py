@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
@@ -19,8 +19,8 @@ TAGGED = {"image": "mirror.example/vllm/vllm-openai:v0.17.1"}
 GUESSED = "say in spec.engine.version which one is in it"
 
 
-def planned(**spec: object) -> Ending:
-    return weft("plan", "-f", "-", "--fabric", "1xH100", stdin=yaml.safe_dump(pool(**spec)))
+def planned(body: dict[str, Any]) -> Ending:
+    return weft("plan", "-f", "-", "--fabric", "1xH100", stdin=yaml.safe_dump(body))
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def planned(**spec: object) -> Ending:
 def test_the_release_of_an_image_is_shown_with_what_speaks_against_it(
     named: dict[str, str], release: str, *, guessed: bool
 ) -> None:
-    ending = planned(engine={"name": "VLLM", **named})
+    ending = planned(pool(engine={"name": "VLLM", **named}))
     said = " ".join(ending.out.split())
     assert 0 == ending.code
     assert f"engine VLLM {release} {named.get('image', '')}" in said
@@ -46,7 +46,7 @@ def test_the_release_of_an_image_is_shown_with_what_speaks_against_it(
 
 def test_what_an_administrator_would_have_to_allow_is_told_as_what_is_assumed() -> None:
     """Nobody asked one."""
-    ending = planned(pod={"relaxations": ["WritableRoot"]})
+    ending = planned(pool(pod={"relaxations": ["WritableRoot"]}))
     assert "the administrator allows spec" not in ending.out
     told = "spec.pod.relaxations WritableRoot, if the administrator allows it (`weft run --allow-relaxation`), as this"
     assert told in " ".join(ending.out.split())

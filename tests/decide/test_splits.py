@@ -258,3 +258,26 @@ def test_mooncake_needs_a_front_of_the_users() -> None:
     world.splits["pd"] = split(sides[0], sides[1], RouterKind.Nothing)
     world.turn()
     assert split_conditions(world)["Planned"][0] == "True"
+
+
+@pytest.mark.parametrize(
+    ("engine", "router", "words"),
+    [
+        (EngineName.SGLang, RouterKind.Managed, ""),
+        (EngineName.SGLang, RouterKind.Gateway, "Gateway of a PDSplit is not supported yet with engine SGLang"),
+        (EngineName.VLLM, RouterKind.Managed, "does not transfer KV with it on VLLM"),
+        (EngineName.VLLM, RouterKind.Gateway, "does not transfer KV with it on VLLM"),
+        (EngineName.TensorRTLLM, RouterKind.Managed, "connector Mooncake is not supported on TensorRT-LLM"),
+    ],
+)
+def test_whether_mooncake_goes_with_a_front_is_up_to_the_engine(
+    engine: EngineName, router: RouterKind, words: str
+) -> None:
+    """sglang-router tells decode where prefill is, and leaves to the engines what moves the KV."""
+    chosen, kv = EngineSpec(name=engine), KVSpec(connector="Mooncake")
+    prefill, decode = (replace(half(role), kv=kv, engine=chosen) for role in (Role.Prefill, Role.Decode))
+    world = split_world(prefill, decode)
+    world.splits["pd"] = split(prefill, decode, router)
+    world.turn()
+    assert split_conditions(world)["Planned"][0] == ("False" if words else "True")
+    assert words in split_message(world)

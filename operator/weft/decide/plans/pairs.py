@@ -10,6 +10,7 @@ from weft.decide.plans.kept_shapes import left_lately, stays_in_its_shape
 from weft.decide.plans.nvlink_domains import no_domain_for
 from weft.decide.plans.support import (
     refuse_a_front_of_pairs,
+    refuse_mooncake_behind_its_front,
     refuse_unsupported,
     refuse_unsupported_front,
     refuse_what_the_engine_cannot,
@@ -218,6 +219,7 @@ def _without_a_front(spec: SplitSpec, pair: Pair) -> Unpaired | None:
     """Why nothing could send requests to both halves; None where something can."""
     try:
         refuse_a_front_of_pairs(spec.router, pair.release.name)
+        refuse_mooncake_behind_its_front(spec, pair.release.name)
     except Invalid as error:
         return Unpaired(Explanation(error.reason, error.message))
     return None

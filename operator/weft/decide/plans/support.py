@@ -8,13 +8,14 @@ from weft.catalog import load
 from weft.domain.errors import Invalid
 from weft.domain.reasons import Reason
 from weft.domain.relaxations import refuse_relaxations
+from weft.domain.shape import EngineName
 from weft.domain.spec import Balancing, DomainRule, RouterKind, SchedulerName
 from weft.engines import FrontRequest, LaunchRequest, adapter_for
 from weft.engines.kv.nvlink import over_nvlink
 
 if TYPE_CHECKING:
     from weft.domain.hardware import Precision
-    from weft.domain.shape import EngineName, Plan
+    from weft.domain.shape import Plan
     from weft.domain.spec import EngineSpec, PlacementSpec, PoolSpec, RouterSpec, SplitSpec
 
 _OF_QUOTAS = "requests."  # IsExtendedResourceName in pkg/apis/core/helper of Kubernetes
@@ -143,10 +144,7 @@ def _refuse_huge_pages_alone(engine: EngineSpec) -> None:
 
 def refuse_unsupported_front(split: SplitSpec) -> None:
     """Raise `Invalid` for the first setting of a split's front that cannot be served, with what is allowed."""
-    for unsupported, field, allowed in (
-        _mooncake_claim(split),
-        *_router_claims(split.router),
-    ):
+    for unsupported, field, allowed in _router_claims(split.router):
         if unsupported:
             raise Invalid(Reason.FeatureUnsupported, f"{field} is not supported yet: {allowed}")
 
@@ -162,21 +160,20 @@ def refuse_a_front_of_pairs(router: RouterSpec, engine: EngineName) -> None:
         adapter_for(engine).front(FrontRequest("namespace", router, _ANY_PODS, _ANY_PODS))
 
 
-def _mooncake_claim(split: SplitSpec) -> tuple[bool, str, str]:
-    """vllm-router 0.1.17 asks for what Mooncake needs once, when it starts, and finds our engines afterwards.
+def refuse_mooncake_behind_its_front(split: SplitSpec, engine: EngineName) -> None:
+    """Raise `Invalid` for the connector Mooncake behind a front that hands over nothing of it, as vLLM's do.
 
-    The sidecars behind a Gateway are rendered for NIXL.
+    vllm-router 0.1.17 asks for what Mooncake needs once, when it starts, and finds our engines afterwards.
+    The sidecars behind a Gateway are rendered for NIXL. sglang-router names the prefill engine to decode, and no more:
+    which library moves KV is between the two (`RequestWithBootstrap` in routers/http/pd_types.rs of its sources).
     """
     over_it = "Mooncake" in {split.prefill.kv.connector, split.decode.kv.connector}
-    field = (
-        f"spec.kvTransfer.connector Mooncake with spec.router.type {split.router.kind}, "
-        "which does not transfer KV with it,"
-    )
-    return (
-        over_it and split.router.kind is not RouterKind.Nothing,
-        field,
-        "use NIXL, or spec.router.type None and your own front",
-    )
+    if over_it and engine is EngineName.VLLM and split.router.kind is not RouterKind.Nothing:
+        raise Invalid(
+            Reason.FeatureUnsupported,
+            f"spec.kvTransfer.connector Mooncake with spec.router.type {split.router.kind}, which does not transfer KV "
+            f"with it on {engine}, is not supported yet: use NIXL, or spec.router.type None and your own front",
+        )
 
 
 def refuse_what_the_engine_cannot(spec: PoolSpec, plan: Plan, checkpoint: Precision) -> None:
