@@ -100,7 +100,7 @@ WRONG = (
         "a misspelt field that leaves a required one unset",
         {"model": {"idd": "example/model"}},
         ("unknown field", "spec.model.idd"),
-        ("spec.model.idd", "unknown field, perhaps id;", "and 1 more"),
+        ("spec.model.idd", "unknown field, perhaps id;", "and 1 other mistake"),
     ),
     WrongInput(
         "unknown field",

@@ -109,6 +109,14 @@ def test_a_field_beside_the_spec_counts_for_something_or_is_refused(kind: str, f
     assert problem.message == said
 
 
+@pytest.mark.parametrize(("names", "ends"), [(("a",), "uri"), (("a", "b"), "uri; and 1 other mistake")])
+def test_other_mistakes_are_no_known_fields(names: tuple[str, ...], ends: str) -> None:
+    store = dict.fromkeys(names, 1) | {"uri": "s3://bucket/model"}
+    problem = _parse(resource("InferencePool", "a", {"model": {"id": "m", "source": {"uri": store}}})).problem
+    assert problem is not None
+    assert problem.message == f"spec.model.source.uri.a: unknown field; the known ones are secretRef, {ends}"
+
+
 @pytest.mark.parametrize(
     ("kind", "spec", "said"),
     [

@@ -140,6 +140,17 @@ def test_huge_pages_alone_are_refused_as_the_api_server_would(beside: tuple[tupl
     assert "huge pages needs memory or cpu beside them" in message
 
 
+@pytest.mark.parametrize(("size", "fits"), [("1Ki", False), ("16", False), ("64Mi", True), ("3Gi", True)])
+def test_shared_memory_is_at_least_what_every_container_has(size: str, *, fits: bool) -> None:
+    """A number without its unit is bytes."""
+    engine = replace(SPEC.engine, shared_memory=size)
+    world = World.of([board("b-0")], pool("chat", replace(SPEC, engine=engine)))
+    world.turn()
+    status, reason, message = world.condition("chat", "Planned")
+    assert (status, reason) == ("True", "ShapeChosen") if fits else ("False", "SpecInvalid")
+    assert fits or f"sharedMemory {size} is less than the 64Mi that every container has" in message
+
+
 def test_an_argument_that_contradicts_the_shape_is_refused_by_name() -> None:
     spec = replace(SPEC, engine=replace(SPEC.engine, args=("--tensor-parallel-size=2",)))
     world = World.of([board("b-0")], pool("chat", spec))

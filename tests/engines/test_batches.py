@@ -97,6 +97,21 @@ def test_numbers_that_contradict_each_other_are_refused() -> None:
     assert refused.value.reason is Reason.ArgumentConflict
 
 
+@pytest.mark.parametrize("engine", EngineName)
+@pytest.mark.parametrize("value", ["0", "00"])
+def test_a_batch_of_no_sequences_is_refused(engine: EngineName, value: str) -> None:
+    with pytest.raises(Invalid, match=f"spec.engine.args .* {value}: no request would ever run") as refused:
+        told(shape(engine=engine), (SEQUENCES[engine], value))
+    assert refused.value.reason is Reason.ArgumentConflict
+
+
+def test_a_step_of_no_tokens_is_refused_but_sglang_may_cut_no_prompts() -> None:
+    for engine in (EngineName.VLLM, EngineName.TensorRTLLM):
+        with pytest.raises(Invalid, match="no request would ever run"):
+            told(shape(engine=engine), (f"{TOKENS[engine]}=0",))
+    assert told(shape(engine=EngineName.SGLang), ("--chunked-prefill-size", "0"))[0] == "0"
+
+
 def test_sglang_counts_all_ranks_together_and_divides_its_chunk_by_them() -> None:
     of_sglang = ranks(EngineName.SGLang)
     assert told(of_sglang, model=DEEPSEEK) == ("", "8192")

@@ -21,6 +21,12 @@ BASE: Json = {
     "scaling": {"maxReplicas": 4},
     "rollout": {"strategy": "Recreate"},  # so that nodes are free again before the next place is looked for
 }
+# Fields that steer the choice of a shape, a node or a count, or what is chosen once
+STEERING = (
+    *("model.id", "model.precision", "engine.name", "engine.version"),
+    *("workload", "slo", "shape", "scaling", "placement.accelerators", "placement.nodeSelector", "rollout"),
+)
+PAIRS = 24  # sampled ways from a spec to another and on to a third
 PODS = frozenset({"Pod"})
 BUDGETS = frozenset({"PodDisruptionBudget"})
 COUNT = PODS | BUDGETS

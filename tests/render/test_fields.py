@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.render.fields import BASE, ROWS, Decided, Refused, Rendered, Row, laid_over, leaves_of, put
+from tests.render.fields import BASE, PAIRS, ROWS, STEERING, Decided, Refused, Rendered, Row, laid_over, leaves_of, put
 from tests.render.standing import Alone, effects, pool
 from weft.api import parse_pool
 from weft.api.pool import InferencePoolSpec
@@ -21,7 +21,6 @@ Json = dict[str, Any]
 # Which half of a split is near the other shows in a split alone: tests/decide/test_splits.py.
 SHOWN_IN_SPLITS = {"kvTransfer.locality"}
 ONCE = {"role"}  # immutable
-PAIRS = 24
 
 
 def of_kind(kind: type[Row]) -> list[str]:
@@ -98,9 +97,7 @@ def test_a_field_that_is_taken_back_is_gone(path: str) -> None:
 
 def free_of_history() -> list[str]:
     """Rows whose value lies over the plain base, and which steer no choice of shape, node or count."""
-    steering = ("workload", "slo", "shape", "scaling", "placement.accelerators", "placement.nodeSelector", "rollout")
-    chosen = ("model.id", "model.precision", "engine.name", "engine.version", *steering)
-    found = (path for path in of_kind(Rendered) if path not in ONCE and not path.startswith(chosen))
+    found = (path for path in of_kind(Rendered) if path not in ONCE and not path.startswith(STEERING))
     return [path for path in found if not ROWS[path].beside]
 
 

@@ -1,4 +1,4 @@
-"""Every field of a PDSplit reaches the halves or the front that it is about, or is refused by name (F5, F6).
+"""Every field of a PDSplit reaches the halves or the front that it is about, or is refused by name (F5 to F7).
 
 What a half then does with a field is what any pool does with it (`test_fields`); fields of one side lie over common
 ones. Rows are those of pools, but where a split says something else.
@@ -6,11 +6,13 @@ ones. Rows are those of pools, but where a split says something else.
 
 from __future__ import annotations
 
+import random
+from itertools import permutations
 from typing import Any
 
 import pytest
 
-from tests.render.fields import LLAMA, ROWS, Decided, Refused, Rendered, Row, laid_over, leaves_of, put
+from tests.render.fields import LLAMA, PAIRS, ROWS, STEERING, Decided, Refused, Rendered, Row, laid_over, leaves_of, put
 from tests.render.standing import Both, differing, split
 from weft.api import parse_split
 from weft.api.schema import structural_schema
@@ -162,3 +164,19 @@ def test_a_field_that_cannot_be_served_is_refused_by_name(path: str) -> None:
     assert row.words in world.told()
     world.become(base)
     assert before == world.standing()
+
+
+def free_of_history() -> list[str]:
+    """Rows of a split or a side of it whose value lies over the plain base, and which steer no choice."""
+    rendered = (path for path in FIELDS if isinstance(row_of(path), Rendered) and not row_of(path).beside)
+    return [path for path in rendered if not of_a_pool(path).startswith(STEERING)]
+
+
+@pytest.mark.parametrize(("between", "last"), random.Random(7).sample([*permutations(free_of_history(), 2)], PAIRS))
+def test_what_was_there_in_between_leaves_no_trace(between: str, last: str) -> None:
+    """F7: A to B to C is A to C."""
+    straight, around = Both.with_spec(BASE), Both.with_spec(BASE)
+    straight.become(specs(last)[1])
+    around.become(specs(between)[1])
+    around.become(specs(last)[1])
+    assert straight.standing() == around.standing() == Both.with_spec(specs(last)[1]).standing() != {}

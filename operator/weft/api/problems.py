@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from weft.api.meant import LONGEST_PATH_PART, aliases, fields_at, known_fields, member
 from weft.api.patterns import IN_WORDS
 from weft.domain.reasons import Explanation, Reason
+from weft.domain.texts.figures import counted
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -46,7 +47,7 @@ def explain(
     `other` is the kind that may be meant by a field which `model` does not have.
     """
     errors = error.errors(include_url=False)
-    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+    more = f"; and {counted(len(errors) - 1, 'other mistake')}" if len(errors) > 1 else ""
     first = next((each for each in errors if each["type"] == "extra_forbidden"), errors[0])
     where = ".".join([path, *(_part(part) for part in first["loc"] if part != "[key]")])
     return spec_problem(f"{where}: {_allowed(first, model, path, other)}{_given(first)}{more}")

@@ -10,6 +10,7 @@ from weft.domain.reasons import Reason
 from weft.domain.relaxations import refuse_relaxations
 from weft.domain.shape import EngineName
 from weft.domain.spec import Balancing, DomainRule, RouterKind, SchedulerName
+from weft.domain.texts.units import MIB, parse_quantity
 from weft.engines import FrontRequest, LaunchRequest, adapter_for
 from weft.engines.kv.nvlink import over_nvlink
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from weft.domain.shape import Plan
     from weft.domain.spec import EngineSpec, PlacementSpec, PoolSpec, RouterSpec, SplitSpec
 
+LEAST_SHARED_MEMORY_BYTES = 64 * MIB  # /dev/shm as container runtimes mount it by themselves
 _OF_QUOTAS = "requests."  # IsExtendedResourceName in pkg/apis/core/helper of Kubernetes
 _ANY_PODS = (("app", "engine"),)
 
@@ -41,6 +43,7 @@ def refuse_unsupported(spec: PoolSpec) -> None:
     _refuse_rdma_of_a_quota(spec.engine)
     _refuse_rdma_without_devices(spec)
     _refuse_huge_pages_alone(spec.engine)
+    _refuse_little_shared_memory(spec.engine)
 
 
 def _spares_of_another(placement: PlacementSpec) -> tuple[bool, str, str]:
@@ -139,6 +142,17 @@ def _refuse_huge_pages_alone(engine: EngineSpec) -> None:
             Reason.SpecInvalid,
             "spec.engine.resources with huge pages needs memory or cpu beside them, as "
             "Kubernetes requires of such pods",
+        )
+
+
+def _refuse_little_shared_memory(engine: EngineSpec) -> None:
+    """A number without its unit leaves an engine less than a container has that says nothing."""
+    wish = engine.shared_memory
+    if wish is not None and parse_quantity(wish) < LEAST_SHARED_MEMORY_BYTES:
+        raise Invalid(
+            Reason.SpecInvalid,
+            f"spec.engine.resources.sharedMemory {wish} is less than the 64Mi that every container has: unset it, or "
+            "write a size with its unit, such as 16Gi",
         )
 
 

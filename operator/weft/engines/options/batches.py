@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -46,6 +47,7 @@ _OPTIONS = {
     EngineName.SGLang: _Options("--chunked-prefill-size", "--max-running-requests", of_all_ranks=True),
     EngineName.TensorRTLLM: _Options("--max_num_tokens", "--max_batch_size"),
 }
+_ZERO = re.compile(r"0+[kmgtKMGT]?", re.ASCII)
 _TELLING = len("--max-num-")  # the common beginning of several options of an engine
 
 
@@ -90,6 +92,14 @@ def batch_conflict(args: tuple[str, ...]) -> str | None:
         f"spec.engine.args {options.sequences} {sequences} with {options.tokens} {tokens}: each running sequence has a "
         f"token in a step; allowed: {options.sequences} up to {tokens}"
     )
+
+
+def empty_batch(args: tuple[str, ...], engine: EngineName) -> str | None:
+    """The option with which no request would ever run, as it is given; None if none is. SGLang's chunks may be off."""
+    options = _OPTIONS[engine]
+    asked = (options.sequences,) if engine is EngineName.SGLang else (options.sequences, options.tokens)
+    values = ((option, said(args, option, _TELLING)) for option in asked)
+    return next((f"{option} {value}" for option, value in values if _ZERO.fullmatch(value)), None)
 
 
 def _batch(args: tuple[str, ...], shape: Shape, planned: Batch) -> Batch:

@@ -11,6 +11,7 @@ from weft.catalog.options import engine_options
 from weft.domain.errors import Invalid
 from weft.domain.reasons import Reason
 from weft.domain.shape import EngineName
+from weft.engines.options.batches import empty_batch
 from weft.engines.options.given import given
 from weft.engines.options.settings import SET, settings_of
 
@@ -42,6 +43,10 @@ def refuse_options(request: LaunchRequest) -> None:
     """
     spec, shape, release = request.spec.engine, request.plan.shape, request.plan.engine
     named = f"{release.name.value} {release.version}"
+    nothing = empty_batch(spec.args, release.name)
+    if nothing is not None:
+        message = f"spec.engine.args {nothing}: no request would ever run; use a number above 0, or remove it"
+        raise Invalid(Reason.ArgumentConflict, message)
     why = next(_unknown(spec, release.name, release.version), None) if spec.image is None else None
     if why is not None:
         option, allowed = why
