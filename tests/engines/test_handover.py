@@ -11,7 +11,7 @@ from weft.domain.reasons import Reason
 from weft.domain.shape import EngineName
 from weft.domain.spec import EngineSpec, KVSpec, PoolSpec
 from weft.domain.workload import Role
-from weft.engines.kv.handover import settings_conflict, tensor_conflict
+from weft.engines.kv.handover import settings_conflict
 from weft.engines.sglang.handover import sglang_tensor_conflict
 
 
@@ -72,41 +72,10 @@ def test_what_comes_to_the_same_is_no_conflict(ours: PoolSpec, theirs: PoolSpec)
     assert settings_conflict(ours, theirs) is None
 
 
-def test_mooncake_joins_unequal_groups_from_its_own_release_on() -> None:
-    for prefill_size, decode_size in ((8, 4), (4, 8)):
-        why = tensor_conflict("0.18.1", "Mooncake", prefill_size, decode_size)
-        assert why is not None
-        assert "over Mooncake" in why
-        assert tensor_conflict("0.19.0", "Mooncake", prefill_size, decode_size) is None
-    assert tensor_conflict("0.18.1", "Mooncake", 4, 4) is None
-
-
 def test_both_halves_speak_the_same() -> None:
     conflict = settings_conflict(spec(Role.Prefill, kv=KVSpec(connector="Mooncake")), DECODE)
     assert conflict is not None
     assert conflict.message.startswith("spec.kvTransfer.connector is Mooncake in prefill and NIXL in decode")
-
-
-@pytest.mark.parametrize(
-    ("version", "prefill_size", "decode_size", "joins"),
-    [
-        ("0.11.2", 4, 4, True),
-        ("0.11.2", 4, 8, True),
-        ("0.13.0", 8, 4, False),
-        ("0.14.0", 8, 4, True),
-        ("v0.32.0", 8, 1, True),
-        ("0.32.0", 6, 4, False),
-    ],
-)
-def test_unequal_groups_are_joined_where_the_version_can(
-    version: str,
-    prefill_size: int,
-    decode_size: int,
-    joins: bool,  # noqa: FBT001 - a column of the table
-) -> None:
-    why = tensor_conflict(version, "NIXL", prefill_size, decode_size)
-    assert (why is None) is joins
-    assert why is None or (f"TP {prefill_size}" in why and f"TP {decode_size}" in why)
 
 
 def test_sglang_compares_the_pages_of_the_cache() -> None:

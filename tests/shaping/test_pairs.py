@@ -28,7 +28,8 @@ from weft.domain.shape import EngineName, Plan
 from weft.domain.spec import DomainRule, EngineSpec, PlacementSpec, ShapePins
 from weft.domain.texts.units import MIB
 from weft.domain.workload import Role, Slo
-from weft.engines.kv.handover import context_conflict, tensor_conflict
+from weft.engines.kv.handover import context_conflict
+from weft.engines.vllm.handover import vllm_tensor_conflict
 from weft.shaping import ShapeRequest, Supply, Unpaired, choose_pair
 
 ALL = (H100, H200, B200, GB200, MI300X)
@@ -82,7 +83,8 @@ def test_a_chosen_pair_can_shake_hands_and_stays(prefill: Wish, decode: Wish, mo
     ours, theirs = plans
     assert generation(ours) == generation(theirs)
     assert ours.engine == theirs.engine
-    assert tensor_conflict(version, "NIXL", ours.shape.tensor_parallel, theirs.shape.tensor_parallel) is None
+    architecture, sizes = decode.request().architecture, (ours.shape.tensor_parallel, theirs.shape.tensor_parallel)
+    assert vllm_tensor_conflict(version, "NIXL", architecture, *sizes) is None
     assert context_conflict(ours.shape, theirs.shape) is None
     assert ours.shape.pipeline_parallel == theirs.shape.pipeline_parallel == 1
     assert [plan.shape for plan in paired(prefill, decode, plans)] == [ours.shape, theirs.shape]
@@ -124,6 +126,21 @@ def test_a_larger_prefill_is_refused_before_the_version_that_joins_it() -> None:
     assert problem.why.reason is Reason.PairIncompatible
     assert "0.14.0 or later" in problem.why.message
     assert "TP 8 of prefill" in problem.why.message
+
+
+def test_a_prefill_that_copies_heads_is_never_larger_than_decode() -> None:
+    """Of 4 KV heads, prefill on 8 GPUs is the fastest: vLLM would refuse each transfer, and decode compute prompts."""
+    nics = EngineSpec(EngineName.VLLM, "0.32.0", resources=(("rdma/hca", "1"),))
+    slo = Slo(ttft=((95, 0.3),), tpot=((95, 0.05),))
+    half = Wish(QWEN_MOE, (H200,), 2.0, slo, engine=nics, input_tokens=8000)
+    assert replace(half, role=Role.Prefill).plan().shape.tensor_parallel == 8
+    ours, theirs = (plan.shape.tensor_parallel for plan in paired(half, half))
+    assert ours <= max(4, theirs)
+    problem = refused(
+        replace(half, pins=ShapePins(tensor_parallel=8)), replace(half, pins=ShapePins(tensor_parallel=4))
+    )
+    assert problem.why.reason is Reason.PairIncompatible
+    assert "more than the 4 KV heads of Qwen/Qwen3-30B-A3B" in problem.why.message
 
 
 def test_what_is_free_gives_way_to_what_is_pinned() -> None:

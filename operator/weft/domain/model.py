@@ -162,6 +162,11 @@ class Architecture:
         return any(isinstance(block.mixer, LatentAttention) for block in self.blocks)
 
     @cached_property
+    def keeps_states(self) -> bool:
+        """Whether any layer is a recurrence, which keeps a state for each sequence."""
+        return any(isinstance(block.mixer, LinearAttention) for block in self.blocks)
+
+    @cached_property
     def heads(self) -> int:
         """The number that TP must divide: the greatest common divisor of the heads of all mixers."""
         return math.gcd(*(_heads(block.mixer) for block in self.blocks if block.mixer is not None))

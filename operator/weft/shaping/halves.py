@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.shape import EngineName
 from weft.domain.workload import Role
-from weft.engines.kv.handover import context_conflict, tensor_conflict
+from weft.engines.kv.handover import context_conflict, division_conflict
 from weft.engines.sglang.handover import sglang_tensor_conflict
+from weft.engines.vllm.handover import vllm_tensor_conflict
 
 if TYPE_CHECKING:
     from weft.shaping.case import ShapeCase
@@ -50,6 +51,10 @@ def groups_hand_over_kv(case: ShapeCase) -> Explanation | None:
 
 def _unjoined(case: ShapeCase, prefill: int, decode: int) -> str | None:
     """Why the engine cannot transfer KV between tensor groups of these sizes, or None."""
-    if case.option.shape.engine is EngineName.SGLang:
-        return sglang_tensor_conflict(case.engine_version, case.request.architecture, prefill, decode)
-    return tensor_conflict(case.engine_version, case.request.spec.kv.connector, prefill, decode)
+    request, version = case.request, case.engine_version
+    match case.option.shape.engine:
+        case EngineName.SGLang:
+            return sglang_tensor_conflict(version, request.architecture, prefill, decode)
+        case EngineName.VLLM:
+            return vllm_tensor_conflict(version, request.spec.kv.connector, request.architecture, prefill, decode)
+    return division_conflict(prefill, decode)

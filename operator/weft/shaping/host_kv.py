@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from weft.catalog.limits import numbers
 from weft.domain.errors import Invalid
 from weft.domain.hardware import Precision
-from weft.domain.model import LinearAttention
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.shape import EngineName
 from weft.domain.texts.units import GIB, MIB
@@ -111,7 +110,7 @@ def _lmcache_claims(case: ShapeCase) -> Iterator[tuple[bool, str]]:
     )
     shared = shape.decode_context_parallel > 1
     yield shared, f"knows no KV cache that GPUs share; spec.shape.decodeContextParallel: {instead}"
-    recurs = any(isinstance(block.mixer, LinearAttention) for block in architecture.blocks)
+    recurs = architecture.keeps_states
     yield recurs, f"does not start for a model with recurrences as {architecture.model_id}; allowed: Native"
     if disk_bytes(spec, shape):
         several = shape.ranks_per_pod > 1

@@ -1,4 +1,4 @@
-"""When one engine can transfer its KV cache to another: what the handshake compares, and which TP sizes are compatible.
+"""When one engine can transfer its KV cache to another: what the handshake compares, and which sizes never go together.
 
 vLLM hashes its version, the model, the attention backend, the KV cache dtype and the speculative configuration, and
 refuses a peer with another hash. Sizes are checked later. SGLang compares the dtype and page size of the KV cache, and
@@ -14,17 +14,13 @@ from weft.domain.reasons import Explanation, Reason
 from weft.engines.kv.libfabric import over_efa
 from weft.engines.kv.nvlink import over_nvlink
 from weft.engines.options.given import given
-from weft.engines.terms.versions import parse_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from weft.domain.shape import Shape
     from weft.domain.spec import PoolSpec
-    from weft.engines.terms.versions import Version
 
-JOINS_A_LARGER_PREFILL: Version = (0, 14, 0)  # vLLM pull request 27274
-JOINS_SIZES_OVER_MOONCAKE: Version = (0, 19, 0)
 # User arguments that the handshake compares, directly or through what they decide.
 _ARGUMENTS = (
     *("--attention-backend", "--block-size", "--hf-overrides", "--disable-hybrid-kv-cache-manager"),
@@ -71,20 +67,10 @@ def _unlike(found: str, so_that: str) -> Explanation:
     return Explanation(Reason.PairIncompatible, f"{found}: without the same on both sides {so_that}")
 
 
-def tensor_conflict(version: str, connector: str, prefill: int, decode: int) -> str | None:
-    """Why KV cannot be transferred between tensor groups of these sizes on this version; None if it can."""
+def division_conflict(prefill: int, decode: int) -> str | None:
+    """Why no engine transfers KV between tensor groups of these sizes, of which one divides the other; None if so."""
     if max(prefill, decode) % min(prefill, decode):
         return f"TP {prefill} of prefill and TP {decode} of decode do not divide each other"
-    if connector == "Mooncake" and prefill != decode and parse_version(version) < JOINS_SIZES_OVER_MOONCAKE:
-        return (
-            f"version {version} moves no KV over Mooncake from TP {prefill} of prefill to TP {decode} of decode; "
-            "allowed: 0.19.0 or later, or the same on both sides"
-        )
-    if prefill > decode and parse_version(version) < JOINS_A_LARGER_PREFILL:
-        return (
-            f"version {version} moves no KV from TP {prefill} of prefill to the smaller TP {decode} of decode; "
-            "allowed: 0.14.0 or later, or no larger TP in prefill"
-        )
     return None
 
 

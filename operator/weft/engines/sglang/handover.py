@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weft.domain.model import GroupedAttention, LatentAttention
+from weft.engines.kv.handover import division_conflict
 from weft.engines.terms.versions import parse_version
 
 if TYPE_CHECKING:
@@ -21,11 +22,10 @@ JOINS_COPIED_HEADS: Version = (0, 5, 12)  # NIXL; before, it counts every copy o
 
 def sglang_tensor_conflict(version: str, architecture: Architecture, prefill: int, decode: int) -> str | None:
     """Why KV cannot be transferred between tensor groups of these sizes on this version; None if it can."""
-    if prefill == decode:
-        return None
+    apart = division_conflict(prefill, decode)
+    if prefill == decode or apart is not None:
+        return apart
     sizes = f"TP {prefill} of prefill and TP {decode} of decode"
-    if max(prefill, decode) % min(prefill, decode):
-        return f"{sizes} do not divide each other"
     mixers = [block.mixer for block in architecture.blocks if block.mixer is not None]
     if all(isinstance(mixer, LatentAttention) for mixer in mixers):
         return None
