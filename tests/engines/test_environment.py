@@ -71,3 +71,24 @@ def told(engine: EngineSpec, kv: KVSpec) -> dict[str, str | None]:
     """The variables of a decode engine of vLLM."""
     request = LaunchRequest(spec(Role.Decode, engine=engine, kv=kv), plan())
     return {each.name: each.value for each in variables(request, ready_seconds=600)}
+
+
+@pytest.mark.parametrize(
+    ("role", "model", "layout"),
+    [
+        (Role.Prefill, "Qwen/Qwen3-Next-80B-A3B-Instruct", "DS"),
+        (Role.Decode, "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", "DS"),
+        (Role.Aggregated, "Qwen/Qwen3-Next-80B-A3B-Instruct", None),
+        (Role.Prefill, "meta-llama/Llama-3.1-8B-Instruct", None),
+    ],
+)
+def test_halves_that_keep_states_lay_them_out_as_nixl_moves_them(role: Role, model: str, layout: str | None) -> None:
+    """Without it vLLM ends at its start."""
+    half = spec(role, model=ModelSpec(model))
+    found = {each.name: each.value for each in variables(LaunchRequest(half, plan()), 600)}
+    assert found.get("VLLM_SSM_CONV_STATE_LAYOUT") == layout
+
+
+def test_mooncake_moves_states_as_they_are() -> None:
+    half = spec(Role.Prefill, model=ModelSpec("Qwen/Qwen3-Next-80B-A3B-Instruct"), kv=KVSpec(connector="Mooncake"))
+    assert "VLLM_SSM_CONV_STATE_LAYOUT" not in {each.name for each in variables(LaunchRequest(half, plan()), 600)}

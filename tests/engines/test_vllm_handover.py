@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from weft.catalog import load
-from weft.engines.vllm.handover import vllm_tensor_conflict
+from weft.catalog import architecture_from_config, load
+from weft.domain.model import LinearAttention
+from weft.engines.vllm.handover import vllm_states_conflict, vllm_tensor_conflict
 
 if TYPE_CHECKING:
     from weft.domain.model import Architecture
@@ -79,9 +82,94 @@ def test_copied_heads_are_joined_where_the_release_can(
     assert why is None or (said is not None and why in said)
 
 
-@pytest.mark.parametrize("model", ["DeepSeek-V3", "Qwen3-Next-80B-A3B-Instruct"])
-def test_latent_kv_and_states_have_no_such_heads(model: str) -> None:
-    assert vllm_tensor_conflict("0.32.0", "NIXL", of(model), 8, 1) is None
+def test_latent_kv_has_no_such_heads() -> None:
+    assert vllm_tensor_conflict("0.32.0", "NIXL", of("DeepSeek-V3"), 8, 1) is None
+
+
+@pytest.mark.parametrize(
+    ("model", "prefill_size", "decode_size", "why"),
+    [
+        ("Qwen3-Next-80B-A3B-Instruct", 4, 4, None),
+        ("Qwen3-Next-80B-A3B-Instruct", 2, 1, None),
+        ("Qwen3-Next-80B-A3B-Instruct", 2, 4, "allowed: the same TP in both, or TP up to 2 in both"),
+        ("Qwen3-Next-80B-A3B-Instruct", 8, 4, "from TP 8 of prefill to TP 4 of decode, of which the larger copies KV"),
+        ("Kimi-Linear-48B-A3B-Instruct", 2, 1, "allowed: the same TP in both"),
+    ],
+)
+def test_states_beside_copied_kv_are_moved_between_equal_groups(
+    model: str, prefill_size: int, decode_size: int, why: str | None
+) -> None:
+    """Blocks of KV are as large as a state, which is cut where KV is copied: they would hold fewer tokens."""
+    said = vllm_tensor_conflict("0.32.0", "NIXL", of(model), prefill_size, decode_size)
+    assert (said is None) is (why is None)
+    assert why is None or (said is not None and why in said)
+
+
+def of_jamba() -> Architecture:
+    """Mamba's first version, which has a state for each channel, beside grouped attention."""
+    hybrid = of("Qwen3-Next-80B-A3B-Instruct")
+    kinds = ((block, block.mixer) for block in hybrid.blocks)
+    return replace(
+        hybrid,
+        blocks=tuple(
+            replace(block, mixer=replace(mixer, value_dim=1)) if isinstance(mixer, LinearAttention) else block
+            for block, mixer in kinds
+        ),
+    )
+
+
+def of_minimax() -> Architecture:
+    """Lightning attention, as in MiniMax M1, and full attention."""
+    return architecture_from_config(
+        "MiniMax",
+        json.dumps(
+            {
+                "architectures": ["MiniMaxM1ForCausalLM"],
+                "hidden_size": 64,
+                "num_hidden_layers": 2,
+                "attn_type_list": [0, 1],
+                "num_attention_heads": 4,
+                "num_key_value_heads": 2,
+                "head_dim": 16,
+                "intermediate_size": 64,
+                "num_local_experts": 4,
+                "num_experts_per_tok": 2,
+                "vocab_size": 100,
+                "max_position_embeddings": 1000,
+                "torch_dtype": "bfloat16",
+            }
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("version", "architecture", "drafts", "why"),
+    [
+        ("0.21.0", of("Qwen3-Next-80B-A3B-Instruct"), False, "allowed: 0.22.0 or later"),
+        ("0.22.0", of("Qwen3-Next-80B-A3B-Instruct"), False, None),
+        ("0.23.0", of("Qwen3-Next-80B-A3B-Instruct"), True, "version 0.23.0 drafts no tokens beside the states"),
+        ("0.24.0", of("Qwen3-Next-80B-A3B-Instruct"), True, None),
+        ("0.26.0", of("Kimi-Linear-48B-A3B-Instruct"), False, "allowed: 0.27.0 or later"),
+        ("0.27.0", of("Kimi-Linear-48B-A3B-Instruct"), False, None),
+        ("0.24.0", of_jamba(), False, "allowed: 0.25.0 or later"),
+        ("0.25.0", of_jamba(), False, None),
+        ("0.32.0", of_minimax(), False, "those of lightning attention"),
+        ("0.14.0", QWEN, True, None),
+    ],
+    ids=[
+        *("before", "since", "drafts-before", "drafts-since", "latent-before", "latent-since"),
+        *("mamba-1-before", "mamba-1-since", "lightning", "without"),
+    ],
+)
+def test_states_are_moved_by_releases_that_can(
+    version: str,
+    architecture: Architecture,
+    drafts: bool,  # noqa: FBT001 - a column of the table
+    why: str | None,
+) -> None:
+    said = vllm_states_conflict(version, architecture, drafts=drafts)
+    assert (said is None) is (why is None)
+    assert why is None or (said is not None and why in said)
 
 
 def test_mooncake_joins_copied_heads() -> None:

@@ -143,6 +143,16 @@ def test_a_prefill_that_copies_heads_is_never_larger_than_decode() -> None:
     assert "more than the 4 KV heads of Qwen/Qwen3-30B-A3B" in problem.why.message
 
 
+def test_states_go_between_halves_of_a_release_that_moves_them() -> None:
+    half = Wish("Qwen3-Next-80B-A3B-Instruct", engine=EngineSpec(EngineName.VLLM, "0.21.0"))
+    assert "allowed: 0.22.0 or later" in refused(half, half).why.message
+    half = replace(half, engine=EngineSpec(EngineName.VLLM, "0.32.0"))
+    ours, theirs = (plan.shape.tensor_parallel for plan in paired(half, half))
+    assert ours == theirs or max(ours, theirs) <= 2
+    half = replace(half, engine=EngineSpec(EngineName.SGLang))
+    assert paired(half, half)
+
+
 def test_what_is_free_gives_way_to_what_is_pinned() -> None:
     prefill = Wish(LLAMA_8B, pins=ShapePins(tensor_parallel=4), engine=OLD)
     ours, theirs = paired(prefill, replace(prefill, pins=ShapePins()))

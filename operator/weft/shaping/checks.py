@@ -21,7 +21,12 @@ from weft.engines.tensorrt_llm.shapes import (
 from weft.engines.vllm.context_parallelism import decode_context_conflict, prefill_context_conflict
 from weft.shaping.balancing import ranks_are_balanced_as_wished
 from weft.shaping.case import ShapeCase
-from weft.shaping.halves import a_half_is_one_stage, both_halves_are_of_one_generation, groups_hand_over_kv
+from weft.shaping.halves import (
+    a_half_is_one_stage,
+    both_halves_are_of_one_generation,
+    groups_hand_over_kv,
+    states_are_handed_over,
+)
 from weft.shaping.host_kv import (
     lmcache_reuses_its_own_kv,
     the_host_keeps_more_kv_than_the_gpus,
@@ -326,6 +331,7 @@ CLAIMS: tuple[Claim, ...] = (
     lmcache_reuses_its_own_kv,
     kv_goes_over_efa_where_wished,
     kv_goes_over_nvlink_where_wished,
+    states_are_handed_over,
     groups_hand_over_kv,
     the_users_memory_can_be_counted,
     the_users_kv_cache_holds_a_sequence,

@@ -9,7 +9,7 @@ from weft.domain.shape import EngineName
 from weft.domain.workload import Role
 from weft.engines.kv.handover import context_conflict, division_conflict
 from weft.engines.sglang.handover import sglang_tensor_conflict
-from weft.engines.vllm.handover import vllm_tensor_conflict
+from weft.engines.vllm.handover import vllm_states_conflict, vllm_tensor_conflict
 
 if TYPE_CHECKING:
     from weft.shaping.case import ShapeCase
@@ -38,6 +38,16 @@ def a_half_is_one_stage(case: ShapeCase) -> Explanation | None:
     )
 
 
+def states_are_handed_over(case: ShapeCase) -> Explanation | None:
+    """Refuse models with states in halves of vLLM whose release or connector does not transfer them."""
+    spec, shape = case.request.spec, case.option.shape
+    if not spec.role.is_half or shape.engine is not EngineName.VLLM or spec.kv.connector != "NIXL":
+        return None
+    drafts = spec.engine.speculative_json is not None
+    why = vllm_states_conflict(case.engine_version, case.request.architecture, drafts=drafts)
+    return Explanation(Reason.PairIncompatible, why) if why is not None else None
+
+
 def groups_hand_over_kv(case: ShapeCase) -> Explanation | None:
     """Refuse TP and context-parallel sizes between which the engine cannot transfer KV."""
     partner, own = case.request.partner, case.option.shape
@@ -57,4 +67,5 @@ def _unjoined(case: ShapeCase, prefill: int, decode: int) -> str | None:
             return sglang_tensor_conflict(version, request.architecture, prefill, decode)
         case EngineName.VLLM:
             return vllm_tensor_conflict(version, request.spec.kv.connector, request.architecture, prefill, decode)
-    return division_conflict(prefill, decode)
+        case EngineName.TensorRTLLM:
+            return division_conflict(prefill, decode)

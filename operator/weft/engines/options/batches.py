@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from weft.catalog import architecture_from_config, load
+from weft.catalog import load
 from weft.domain.model import GroupedAttention, LatentAttention, LinearAttention
 from weft.domain.shape import EngineName
 from weft.engines.options.given import given, number_above_zero, said
 from weft.engines.options.graphs import captured_tokens
 from weft.engines.options.memory import with_memory_told
+from weft.engines.terms.mixers import mixers_of
 
 if TYPE_CHECKING:
     from weft.catalog import Efficiency
@@ -151,7 +151,7 @@ def _tells_sequences(request: LaunchRequest) -> bool:
     drafts = engine is EngineName.SGLang and request.spec.engine.speculative_json is not None
     if drafts or _says(request, _OPTIONS[engine].sequences):
         return False
-    mixers, fits = _mixers(model.model_id, model.config_json), _FITS.get(engine)
+    mixers, fits = mixers_of(model), _FITS.get(engine)
     return fits is None or (bool(mixers) and all(map(fits, mixers)))
 
 
@@ -176,10 +176,3 @@ def _is_the_engines_matter(request: LaunchRequest) -> bool:
 
 
 _SMALL_STEPS = frozenset({"deepep_low_latency", "nixl_ep"})  # with DP ranks and experts: 256 tokens, from 0.20 on
-
-
-@functools.lru_cache(maxsize=256)
-def _mixers(model_id: str, config_json: str | None) -> frozenset[Mixer]:
-    """The kinds of attention or recurrence in a model's layers; empty for an unknown model."""
-    known = architecture_from_config(model_id, config_json) if config_json else load().architecture(model_id)
-    return frozenset(block.mixer for block in known.blocks if block.mixer is not None) if known else frozenset()

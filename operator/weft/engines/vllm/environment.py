@@ -8,6 +8,7 @@ from weft.domain.texts.units import GIB, parse_quantity
 from weft.engines.kv.libfabric import over_efa
 from weft.engines.pods.environment import POD_IP, between_pods, hub, transports, with_users
 from weft.engines.terms.launch import EnvValue
+from weft.engines.terms.mixers import keeps_states
 from weft.engines.vllm.connectors import uses_mooncake
 from weft.engines.vllm.lmcache import lmcache_variables
 from weft.engines.vllm.ray import on_ray
@@ -55,6 +56,8 @@ def _kv_transfer(request: LaunchRequest) -> Iterator[EnvValue]:
         return
     yield EnvValue("VLLM_NIXL_SIDE_CHANNEL_HOST", field=POD_IP)
     yield EnvValue("VLLM_NIXL_SIDE_CHANNEL_PORT", str(NIXL_PORT))
+    if keeps_states(request.spec.model):
+        yield EnvValue("VLLM_SSM_CONV_STATE_LAYOUT", "DS")  # the only one that NIXL moves, and not the default on GPUs
     yield from transports(request)
     if not over_efa(request.spec) and request.spec.kv.transport != "RDMA":
         yield EnvValue("UCX_TCP_USER_TIMEOUT", f"{UNACKNOWLEDGED_SECONDS}s")
