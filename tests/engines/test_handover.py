@@ -45,6 +45,28 @@ def test_what_the_handshake_compares_must_be_the_same_on_both_sides(ours: PoolSp
     assert "decode" in conflict.message
 
 
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        (("--attention-config.backend", "FLASHINFER"), "--attention-backend is FLASHINFER in prefill"),
+        (('--attention-config={"backend":"FLASHINFER"}',), "--attention-backend is FLASHINFER in prefill"),
+        (("-ac.backend=FLASHINFER",), "--attention-backend is FLASHINFER in prefill"),
+        (("-ac", '{"flash_attn_version": 2}'), "--attention-config.flash_attn_version is 2 in prefill"),
+        (("--attention-back=FLASHINFER",), "--attention-backend is FLASHINFER in prefill"),
+        (("--hf-overrides.num_hidden_layers=4",), "--hf-overrides.num_hidden_layers is 4 in prefill"),
+        (('--hf_overrides={"rope":{"theta":1}}',), "--hf-overrides.rope.theta is 1 in prefill"),
+        (("--hf-overrides", "{no JSON"), "--hf-overrides is {no JSON in prefill"),
+        (("--block-s", "32"), "--block-size is 32 in prefill"),
+        (("--no-disable-hybrid",), "--disable-hybrid-kv-cache-manager is false in prefill"),
+        (("--disable-hybrid",), "--disable-hybrid-kv-cache-manager is true in prefill"),
+    ],
+)
+def test_what_the_handshake_compares_is_found_in_every_spelling(args: tuple[str, ...], told: str) -> None:
+    conflict = settings_conflict(prefill(args), DECODE)
+    assert conflict is not None
+    assert f"spec.engine.args {told} and unset in decode" in conflict.message
+
+
 def test_of_sizes_of_pieces_it_is_told_what_would_come_of_them() -> None:
     """No handshake compares them."""
     conflict = settings_conflict(prefill(env=(("UCX_TCP_TX_SEG_SIZE", "512k"),)), DECODE)
@@ -64,9 +86,13 @@ def test_sizes_of_pieces_matter_to_no_other_wire(wire: str) -> None:
     [
         (spec(Role.Prefill, kv=KVSpec(Precision.BF16)), DECODE),
         (prefill(("--block-size", "32")), spec(Role.Decode, engine=EngineSpec(args=("--block_size=32",)))),
+        (
+            prefill(("--attention-backend", "FLASHINFER", "--hf-overrides", '{"a": {"b": 1}}')),
+            spec(Role.Decode, engine=EngineSpec(args=("-ac.backend=FLASHINFER", "--hf-overrides.a.b", "1"))),
+        ),
         (prefill(("--max-num-seqs", "8"), (("A", "b"),)), DECODE),
     ],
-    ids=["named-default", "spelling", "of-one-side"],
+    ids=["named-default", "spelling", "apart", "of-one-side"],
 )
 def test_what_comes_to_the_same_is_no_conflict(ours: PoolSpec, theirs: PoolSpec) -> None:
     assert settings_conflict(ours, theirs) is None

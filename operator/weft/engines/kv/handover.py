@@ -13,19 +13,21 @@ from weft.domain.hardware import Precision
 from weft.domain.reasons import Explanation, Reason
 from weft.engines.kv.libfabric import over_efa
 from weft.engines.kv.nvlink import over_nvlink
-from weft.engines.options.given import given
+from weft.engines.options.spellings import values_given
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from weft.domain.shape import Shape
     from weft.domain.spec import PoolSpec
 
 # User arguments that the handshake compares, directly or through what they decide.
 _ARGUMENTS = (
-    *("--attention-backend", "--block-size", "--hf-overrides", "--disable-hybrid-kv-cache-manager"),
-    *("--page-size", "--json-model-override-args", "--dsv4-attn-backend"),
+    *("--attention-backend", "--attention-config", "--block-size", "--hf-overrides"),
+    *("--disable-hybrid-kv-cache-manager", "--page-size", "--json-model-override-args", "--dsv4-attn-backend"),
 )
+_SHORT = {"-ac": "--attention-config"}
+_SAME = {"--attention-config.backend": "--attention-backend"}
 _VARIABLES = (
     *("VLLM_ATTENTION_BACKEND", "VLLM_KV_CACHE_LAYOUT", "VLLM_MLA_DISABLE", "SGLANG_DSV4_KV_LAYOUT"),
     "SGLANG_DISAGGREGATION_NIXL_BACKEND",
@@ -42,11 +44,11 @@ def wire_of(spec: PoolSpec) -> str:
 
 def settings_conflict(prefill: PoolSpec, decode: PoolSpec) -> Explanation | None:
     """The first setting in which two halves differ although the handshake or the transport needs it equal, or None."""
-    both = zip(_compared(prefill), _compared(decode), strict=True)
-    if (found := _first_unlike(both)) is not None:
+    if (found := _first_unlike(dict(_compared(prefill)), dict(_compared(decode)))) is not None:
         return _unlike(found, "they refuse each other's KV cache")
-    pieces = zip(_pieces(prefill), _pieces(decode), strict=True)
-    if may_send_pieces(prefill) and may_send_pieces(decode) and (found := _first_unlike(pieces)) is not None:
+    if not (may_send_pieces(prefill) and may_send_pieces(decode)):
+        return None
+    if (found := _first_unlike(dict(_pieces(prefill)), dict(_pieces(decode)))) is not None:
         return _unlike(found, "one may send larger pieces over TCP than the other takes")
     return None
 
@@ -56,9 +58,10 @@ def may_send_pieces(spec: PoolSpec) -> bool:
     return spec.kv.transport != "RDMA" and not over_efa(spec)
 
 
-def _first_unlike(both: Iterable[tuple[tuple[str, str], tuple[str, str]]]) -> str | None:
-    for (field, ours), (_, theirs) in both:
-        if ours != theirs:
+def _first_unlike(prefill: dict[str, str], decode: dict[str, str]) -> str | None:
+    for field in {**prefill, **decode}:
+        ours, theirs = prefill.get(field), decode.get(field)
+        if (ours or "") != (theirs or ""):
             return f"{field} is {ours or 'unset'} in prefill and {theirs or 'unset'} in decode"
     return None
 
@@ -87,8 +90,8 @@ def _compared(spec: PoolSpec) -> Iterator[tuple[str, str]]:
     yield "spec.kvTransfer.transport", spec.kv.transport if over_efa(spec) or over_nvlink(spec) else ""
     yield "spec.kvCache.precision", (spec.kv.precision or Precision.BF16).value
     yield "spec.engine.speculative", spec.engine.speculative_json or ""
-    for flag in _ARGUMENTS:
-        yield f"spec.engine.args {flag}", given(spec.engine.args, flag)
+    for option, value in values_given(spec.engine.args, _ARGUMENTS, _SHORT).items():
+        yield f"spec.engine.args {_SAME.get(option, option)}", value
     variables = dict(spec.engine.env)
     for name in _VARIABLES:
         yield f"spec.engine.env {name}", variables.get(name, "")

@@ -20,7 +20,7 @@ def given(args: tuple[str, ...], flag: str) -> str:
         option, is_joined, value = argument.partition("=")
         name = option.replace("_", "-")
         if name == flag:
-            found = value if is_joined else following if _is_a_value(following) else "true"
+            found = value if is_joined else following if is_a_value(following) else "true"
         elif name == flag.replace("--", "--no-", 1):
             found = "false"
     return found
@@ -44,7 +44,8 @@ def number_above_zero(text: str) -> int | None:
     return found or None
 
 
-def _is_a_value(argument: str) -> bool:
+def is_a_value(argument: str) -> bool:
+    """Whether argparse takes an argument for the value of the option before it."""
     return not argument.startswith("-") or _BELOW_ZERO.fullmatch(argument) is not None
 
 

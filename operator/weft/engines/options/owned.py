@@ -34,7 +34,7 @@ class OwnedFlags:
     def conflict(self, args: tuple[str, ...], shape: Shape) -> Explanation | None:
         """Why the first argument that sets what Weft decides is refused, however it is spelled; None without one."""
         for argument in args:
-            owned = self._owner_of(argument)
+            owned = flag_behind(argument, self.owned, self.short)
             if owned is not None:
                 instead = self.owned[owned]
                 shaped = f"; this replica is {shape}" if instead.startswith(BY_SHAPE) else ""
@@ -42,24 +42,25 @@ class OwnedFlags:
                 return Explanation(Reason.ArgumentConflict, message)
         return None
 
-    def _owner_of(self, argument: str) -> str | None:
-        """The owned flag behind an argument: `--flag=value`, `--some_flag`, `--no-flag`, `--json.key`, `--fla`.
 
-        `-n2` is `-n 2`.
-        """
-        if not argument.startswith("-") or argument in {"-", "--"}:
-            return None
-        name = argument.split("=", 1)[0].split(".", 1)[0]
-        if not name.startswith("--"):
-            return self.short.get(name, self.short.get(name[:_ONE_LETTER]))
-        flag = name.replace("_", "-")
-        for spelling in (flag, flag.replace("--no-", "--", 1)):
-            if spelling in self.owned:
-                return spelling
-        if len(flag) < _SHORTEST_ABBREVIATION:
-            return None
-        # argparse accepts an unambiguous prefix of a flag
-        return next((owned for owned in self.owned if owned.startswith(flag)), None)
+def flag_behind(argument: str, flags: Collection[str], short: Mapping[str, str]) -> str | None:
+    """The one of `flags` behind an argument: `--flag=value`, `--some_flag`, `--no-flag`, `--json.key`, `--fla`.
+
+    `-n2` is `-n 2`. None for values, and for other options.
+    """
+    if not argument.startswith("-") or argument in {"-", "--"}:
+        return None
+    name = argument.split("=", 1)[0].split(".", 1)[0]
+    if not name.startswith("--"):
+        return short.get(name, short.get(name[:_ONE_LETTER]))
+    flag = name.replace("_", "-")
+    spellings = (flag, flag.replace("--no-", "--", 1))
+    exact = next((each for each in spellings if each in flags), None)
+    if exact is not None:
+        return exact
+    # argparse accepts an unambiguous prefix of a flag
+    long = [each for each in spellings if len(each) >= _SHORTEST_ABBREVIATION]
+    return next((each for prefix in long for each in flags if each.startswith(prefix)), None)
 
 
 def without_every_address(args: tuple[str, ...]) -> tuple[str, ...]:
