@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.cli.terminal import shell, weft
 from tests.decide.test_splits import half, split_world
@@ -82,6 +83,14 @@ def test_what_is_decided_otherwise_is_named(tmp_path: Path) -> None:
     assert ["WHERE", "RECORDED", "DECIDED", "NOW"] in [line.split() for line in ending.out.splitlines()]
     told = json.loads(weft("replay", str(path), "-o", "json").out)
     assert [["7", "3"]] == [[one["recorded"], one["decided"]] for one in told[0]["differences"]]
+
+
+def test_yaml_says_what_json_says(tmp_path: Path) -> None:
+    recorded(tmp_path)
+    (tmp_path / "pass-9.json.gz").write_bytes(b"{}")
+    one, other = (weft("replay", str(tmp_path), "-o", form) for form in ("json", "yaml"))
+    assert (one.code, json.loads(one.out)) == (other.code, yaml.safe_load(other.out))
+    assert other.out.startswith("- record: ")
 
 
 def of_an_older_build(path: Path) -> None:
@@ -166,16 +175,17 @@ def test_a_disk_that_takes_nothing_costs_records_and_no_pass(tmp_path: Path, cap
         (b"\xff\xfe", "is no record of"),
         (b"[1]", "is no record of"),
         (b"{}", "it has no snapshot"),
-        (b'{"snapshot": {"~": "Reason"}}', "json.gz cannot be replayed by this build of weft"),
-        (b'{"snapshot": {"~": "Reason", "is": "New"}}', 'no Reason has the value {"~": "Reason", "is": "New"}'),
-        (b'{"snapshot": {"~": "Snapshot"}}', "Snapshot has no value for its field now"),
-        (b'{"snapshot": {"~": "set", "of": [{"a": 1}]}}', 'no set has the value {"~": "set"'),
-        (b'{"snapshot": {"~": ["set"]}}', "this build has no type ['set']"),
+        (b'{"snapshot": 5}', "it has no decisions"),
+        (b'{"decisions": {}, "snapshot": {"~": "Reason"}}', "json.gz cannot be replayed by this build of weft"),
+        (b'{"decisions": {}, "snapshot": {"~": "Reason", "is": "New"}}', 'no Reason has the value {"~": "Reason", "is": "New"}'),
+        (b'{"decisions": {}, "snapshot": {"~": "Snapshot"}}', "Snapshot has no value for its field now"),
+        (b'{"decisions": {}, "snapshot": {"~": "set", "of": [{"a": 1}]}}', 'no set has the value {"~": "set"'),
+        (b'{"decisions": {}, "snapshot": {"~": ["set"]}}', "this build has no type ['set']"),
         (
-            b'{"snapshot": {"~": "Path"}, "weft": "0.0.9"}',
+            b'{"decisions": {}, "snapshot": {"~": "Path"}, "weft": "0.0.9"}',
             ", written by weft 0.0.9, cannot be replayed by this build",
         ),
-        (b'{"snapshot": 5}', "is no record of"),
+        (b'{"decisions": {}, "snapshot": 5}', "is no record of"),
     ],
 )
 def test_a_file_that_is_no_record_is_refused_in_one_sentence(tmp_path: Path, content: bytes, words: str) -> None:

@@ -14,7 +14,7 @@ from weft import __version__
 from weft.catalog import load
 from weft.cli.ends.failure import ANSWER_IS_NO, INPUT_IS_WRONG, CommandFailure
 from weft.cli.telling.tables import headed_table
-from weft.cli.telling.terminal import Format, remark, show, write
+from weft.cli.telling.terminal import Format, print_data, remark, show
 from weft.decide import decide
 from weft.domain.coded import NotCoded, coded, decoded
 from weft.domain.snapshot import Snapshot
@@ -68,8 +68,8 @@ def run_replay(paths: Sequence[Path], form: Format) -> int:
     tried = [_tried(path, catalog) for path in records_of(paths)]
     found = [each for each in tried if isinstance(each, Replayed)]
     unread = [each for each in tried if isinstance(each, Unread)]
-    if form is Format.json:
-        write(json.dumps([_told(each) for each in tried], indent=2) + "\n")
+    if form is not Format.table:
+        print_data([_told(each) for each in tried], form)
     elif found:
         show(*(_page(each) for each in found if each.differences), _summary(found, len(unread)))
     for sentence in _sentences(unread):
@@ -110,7 +110,7 @@ def replayed(path: Path, catalog: Catalog) -> Replayed:
     if not isinstance(snapshot, Snapshot):
         raise CommandFailure(f"{path} is no record of `weft run --record`: its snapshot is none")
     now = json.loads(json.dumps(coded(decide(snapshot, catalog))))
-    differences = tuple(_differences("", body.get("decisions"), now))
+    differences = tuple(_differences("", body["decisions"], now))
     return Replayed(str(path), str(body.get("weft")), snapshot.now, differences)
 
 
@@ -125,8 +125,9 @@ def _read(path: Path) -> dict[str, Any]:
         raise CommandFailure(f"cannot read {path}: {error.strerror or error}") from error
     except (ValueError, RecursionError) as error:
         raise CommandFailure(f"{path} is no record of `weft run --record`, which is JSON packed with gzip") from error
-    if not isinstance(body, dict) or "snapshot" not in body:
-        raise CommandFailure(f"{path} is no record of `weft run --record`: it has no snapshot")
+    for part in ("snapshot", "decisions"):
+        if not isinstance(body, dict) or part not in body:
+            raise CommandFailure(f"{path} is no record of `weft run --record`: it has no {part}")
     return body
 
 
