@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.cli.terminal import listed, node, pool, weft, written
+from weft.cli.simulate.wishes import Clients
 from weft.domain.texts.figures import seconds
+from weft.twin.serving.front import FrontRule
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,6 +32,11 @@ def in_a_folder_with_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 def simulated(*options: str) -> Ending:
     trace = () if "--trace" in options else ("--trace", SHORT)
     return weft("simulate", "-f", "pool.yaml", "--fabric", "nodes.yaml", *trace, *options)
+
+
+@pytest.mark.parametrize("typed", ["roundrobin", "ROUNDROBIN", "RoundRobin"])
+def test_a_front_is_taken_in_capitals_or_not(typed: str) -> None:
+    assert FrontRule.RoundRobin is Clients(typed).options.rule
 
 
 @pytest.mark.parametrize(

@@ -133,6 +133,8 @@ def test_whole_numbers_may_be_written_as_tables_write_them() -> None:
             "line 1: 3 hash_ids for 100 tokens: each stands for 512",
         ),
         ("arrival_s,input_tokens,output_tokens\n1,1,9999999999\n", "line 2: 9999999999 tokens"),
+        ("arrival_s,input_tokens,output_tokens\n1,1,1e30\n", "line 2: 1.00e+30 tokens: a request has at most"),
+        ("arrival_s,input_tokens,output_tokens\n1,-1e30,1\n", "line 2: -1.00e+30 tokens: write 0 or more"),
         ("arrival_s,input_tokens,output_tokens\n1,x,1\n", "'1,x,1' is no request: input_tokens takes a whole number"),
         (
             "arrival_s,input_tokens,output_tokens\n2026-05-01T12:00:00Z,1,1\n",

@@ -20,10 +20,11 @@ class Clients:
     @property
     def options(self) -> FrontOptions:
         """The options of the simulated front; raises `CommandFailure` for an unknown rule."""
-        if self.front not in set(FrontRule):
+        rule = next((each for each in FrontRule if each.lower() == self.front.lower()), None)
+        if rule is None:
             raise CommandFailure(f"--front {self.front!r:.80} is none of {', '.join(FrontRule)}")
         patience = math.inf if self.patience is None else self.patience
-        return FrontOptions(FrontRule(self.front), patience, self.retries)
+        return FrontOptions(rule, patience, self.retries)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ import math
 import zlib
 from array import array
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -51,6 +52,7 @@ _OTHERS = (
     (b"PK\x03\x04", "is a ZIP archive: unpack it with `unzip -p FILE | weft simulate --trace - ...`"),
 )
 _WHOLE_SECONDS = "times are whole seconds: the requests of each arrive at random moments inside it"
+_EXPONENT_FROM = 10**15
 _TAR = "\0"  # fills the header of each file in an archive
 
 
@@ -113,9 +115,9 @@ class _Read:
         arrival, tokens_in, tokens_out, blocks = row
         for tokens in (tokens_in, tokens_out):
             if tokens < 0:
-                raise TraceError(f": {tokens!s:.20} tokens: write 0 or more")
+                raise TraceError(f": {_shown(tokens)} tokens: write 0 or more")
             if tokens > MOST_TOKENS:
-                raise TraceError(f": {tokens!s:.20} tokens: a request has at most {MOST_TOKENS} of input or of output")
+                raise TraceError(f": {_shown(tokens)} tokens: a request has at most {MOST_TOKENS} of input or of output")
         if not (tokens_in and tokens_out):
             self.left_out += 1
             return
@@ -143,6 +145,11 @@ class _Read:
             )
         if not self.from_first:
             raise TraceError(f": a request arrives at {arrival:g} s, but times count from 0")
+
+
+def _shown(tokens: int) -> str:
+    """A count in full, or as a power of ten where it is longer than a reader counts."""
+    return str(tokens) if abs(tokens) < _EXPONENT_FROM else f"{Decimal(tokens):.2e}"
 
 
 def _gathered(source: TraceSource) -> Trace:
