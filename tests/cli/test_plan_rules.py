@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from tests.cli.terminal import listed, node, pool, split, weft, written
@@ -43,6 +44,14 @@ def planned(folder: Path, *bodies: Json, boards: int = 1, beside: tuple[Json, ..
     return weft("plan", "-f", written(folder / "all.yaml", *bodies), "--fabric", written(folder / "nodes.yaml", nodes))
 
 
+def data(folder: Path, *bodies: Json, boards: int = 1) -> list[Json]:
+    """The pools of the only resource, as data."""
+    nodes = written(folder / "nodes.yaml", listed(*(node(f"board-{index}") for index in range(boards))))
+    ending = weft("plan", "-f", written(folder / "all.yaml", *bodies), "--fabric", nodes, "-o", "json")
+    found: list[Json] = json.loads(ending.out)[0]["pools"]
+    return found
+
+
 def about(name: str, said: str) -> str:
     """The part of the answer that is about one pool."""
     return said.partition(f"InferencePool/{name}\n")[2].partition("InferencePool/")[0]
@@ -79,6 +88,37 @@ def test_where_a_quota_stops_a_pool_below_its_rate_that_is_said(tmp_path: Path) 
     body["spec"]["workload"] |= {"requestsPerSecond": 40}
     ending = planned(tmp_path, body, quota(8), boards=8)
     assert "of 40 requests/s" in ending.out.partition("they serve")[2].splitlines()[0]
+
+
+def in_need() -> Json:
+    """A pool of replicas of one GPU, whose rate takes three."""
+    body = pool("a", shape={"tensorParallel": 1}, scaling={"maxReplicas": 8})
+    body["spec"]["workload"] |= {"requestsPerSecond": 60}
+    return body
+
+
+def test_the_quota_that_cuts_a_count_is_named_beside_its_cost_at_the_declared_rate(tmp_path: Path) -> None:
+    said = " ".join(planned(tmp_path, in_need(), quota(1)).out.split())
+    assert "Scale BudgetExhausted: ResourceQuota team (requests.nvidia.com/gpu: 1) leaves room for 1 replica" in said
+    assert "for 3 GPUs (H100 = 1) at the declared rate" in said
+    (told,) = data(tmp_path, in_need(), quota(1))
+    assert "BudgetExhausted" == told["scale"]["reason"]
+    assert "ResourceQuota team" in told["scale"]["message"]
+
+
+def test_a_budget_that_is_not_met_or_that_placed_names_is_not_named_again(tmp_path: Path) -> None:
+    enough = planned(tmp_path, in_need(), quota(3)).out
+    assert "BudgetExhausted" not in enough
+    assert "at the declared rate" not in enough
+    assert 1 == planned(tmp_path, in_need(), quota(0)).out.count("BudgetExhausted")
+
+
+def test_the_budget_of_a_half_is_named_as_its_user_wrote_it(tmp_path: Path) -> None:
+    body = split()
+    body["spec"]["workload"] |= {"requestsPerSecond": 400}
+    body["spec"]["decode"] = {"scaling": {"maxReplicas": 8, "maxGPUs": 8}}
+    _, decode = data(tmp_path, body, boards=9)
+    assert decode["scale"]["message"].startswith("spec.decode.scaling.maxGPUs 8 allows")
 
 
 def test_a_quota_of_zero_stops_both_halves_of_a_split(tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ def _cost_of_all(planned: PlannedResource, studies: dict[str, Study]) -> float |
 
 
 def _pool_data(pool: PoolRecord, decision: PoolDecision) -> dict[str, Any]:
-    plan, start_up = decision.status.plan, decision.status.start_up
+    plan, start_up, scale = decision.status.plan, decision.status.start_up, decision.status.scale
     return {
         "name": pool.key.name,
         "role": pool.spec.role.value if pool.spec else None,
@@ -119,6 +119,7 @@ def _pool_data(pool: PoolRecord, decision: PoolDecision) -> dict[str, Any]:
             }
             for one in decision.conditions
         ],
+        "scale": {"reason": scale.reason.value, "message": scale.message} if scale else None,
     }
 
 
@@ -182,7 +183,7 @@ def _pool_page(pool: PoolRecord, decision: PoolDecision, beside: Beside) -> Rend
     plan, study = decision.status.plan, beside.studies.get(pool.key.name)
     if plan is not None:
         facts = _facts(plan, pool, decision, study)
-        for row in cost_rows(study, beside.money) if study else ():
+        for row in cost_rows(study, beside.money, decision.status.desired_replicas) if study else ():
             facts.add_row(row[0], row[1], Text(row[2], style="dim"))
         parts.append(facts)
     parts.append(_conditions(decision))
@@ -268,7 +269,18 @@ def _conditions(decision: PoolDecision) -> Table:
             style = "red" if one.kind in _WARNINGS else good
             why = f"{one.explanation.reason}: {one.explanation.message}"
             table.add_row(Text(f"{one.kind} {one.status}", style=style), why)
+    budget = _budget_of_its_count(decision)
+    if budget is not None:
+        table.add_row(Text("Scale", style="yellow"), f"{budget.reason}: {budget.message}")
     return table
+
+
+def _budget_of_its_count(decision: PoolDecision) -> Explanation | None:
+    """Return which budget keeps the count lower than the declared rate needs; None if none does, or `Placed` says it."""
+    scale = decision.status.scale
+    if scale is None or scale.reason is not Reason.BudgetExhausted:
+        return None
+    return None if any(one.explanation == scale for one in decision.conditions) else scale
 
 
 def _places(decision: PoolDecision) -> Table:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from weft.cli.cluster.rules import Rules
     from weft.cli.cluster.world import World
     from weft.domain.decision import PoolDecision, SplitDecision
+    from weft.domain.reasons import Explanation
 
 Record = TypeVar("Record", PoolRecord, SplitRecord)
 PASSES = 4
@@ -173,16 +174,15 @@ def _as_written(split: SplitRecord, pool: PoolRecord, decision: PoolDecision) ->
     """Return the decision about one side with messages that name the fields of the split."""
     if split.spec is None or pool.spec is None:
         return decision
-    conditions = tuple(
-        replace(
-            one,
-            explanation=replace(
-                one.explanation, message=split.spec.as_written(pool.spec.role, one.explanation.message)
-            ),
-        )
-        for one in decision.conditions
-    )
-    return replace(decision, conditions=conditions)
+    written, role = split.spec.as_written, pool.spec.role
+
+    def told(why: Explanation) -> Explanation:
+        return replace(why, message=written(role, why.message))
+
+    conditions = tuple(replace(one, explanation=told(one.explanation)) for one in decision.conditions)
+    scale = decision.status.scale
+    status = replace(decision.status, scale=told(scale)) if scale is not None else decision.status
+    return replace(decision, conditions=conditions, status=status)
 
 
 def _child(split: SplitRecord, role: Role) -> PoolRecord:

@@ -55,14 +55,17 @@ class Money:
         return f"{digits(hours)} H100-hours" if self.per_hour is None else digits(hours * self.per_hour)
 
 
-def cost_rows(study: Study, money: Money) -> tuple[tuple[str, str, str], ...]:
-    """Return rows of the table of facts: name, figure, remark."""
+def cost_rows(study: Study, money: Money, replicas: int) -> tuple[tuple[str, str, str], ...]:
+    """Return rows of the table of facts: name, figure, remark. The costs are of the declared rate.
+
+    That is said where so many `replicas` are not those that serve it, as a budget or somebody else decides on them.
+    """
     bill = study.bill
     remark = f"{money.per_million(bill.per_million_output_tokens)} per million output tokens, "
     remark += f"{money.per_million(bill.per_million_tokens)} of all"
     bend = f"from {request_rate(study.knee)} each"
     figure = f"{digits(bill.cost)} for {counted(bill.gpus, 'GPU')} (H100 = 1)"
-    if study.request.spec.scaling.mode is ScalingMode.External:
+    if study.request.spec.scaling.mode is ScalingMode.External or bill.replicas != replicas:
         figure += " at the declared rate"
     return (
         ("cost", figure, remark),
