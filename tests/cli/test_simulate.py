@@ -294,7 +294,7 @@ WRONG_OPTIONS = {
     "too many requests": (("--scale", "1e6"), "--scale: 1.24e+08 requests are more than the 50,000,000"),
     "hardly a request": (
         ("--scale", "1e-6"),
-        "no resource gets a request: give a trace or a larger --scale than 1e-06",
+        "no resource gets a request: give a trace or a larger --scale than 1e-06 to InferencePool/chat",
     ),
     "no number": (("--scale", "nan"), "'--scale'"),
     "a front that there is not": (("--front", "Random"), "--front 'Random' is none of RoundRobin, LeastLoad"),

@@ -202,6 +202,13 @@ def test_a_quota_of_the_fabric_bounds_one_resource_too(tmp_path: Path) -> None:
     assert 2 == found["pools"][0]["most_replicas_ready"]
 
 
+def test_the_least_is_of_no_more_replicas_than_a_quota_pays_for(tmp_path: Path) -> None:
+    body = pool(shape={"tensorParallel": 1}, scaling={"minReplicas": 3, "maxReplicas": 3})
+    found = data("--trace", SHORT, file=written(tmp_path / "few.yaml", body, quota(1)))
+    assert 1 == found["pools"][0]["most_replicas_ready"]
+    assert found["gpu_hours"] >= found["oracle_gpu_hours"]
+
+
 def test_what_if_is_for_all_or_for_one() -> None:
     chat, reasoner = data(*BOTH, "--what-if", "spec.slo.ttft.p90=3s", "--what-if", "chat.spec.slo.tpot.p90=1s")[
         "resources"
@@ -331,6 +338,10 @@ WRONG_FILES = {
         "ResourceQuota gpus: its scopes are none",
     ),
     "a quota without a name": ((pool(), split(), quota(8) | {"metadata": {}}), "every ResourceQuota needs a name"),
+    "a quota that holds no replica": (
+        (pool(), split(), quota(0)),
+        f"InferencePool/chat cannot run here: BudgetExhausted: ResourceQuota gpus ({LIMIT}: 0) leaves room for 0",
+    ),
     "one that fits nowhere": ((pool(shape={"tensorParallel": 16}), split()), "InferencePool/chat cannot run here: "),
 }
 

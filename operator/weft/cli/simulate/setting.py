@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
-from weft.cli.cluster.rules import classes_in, quotas_in, refuse_unknown_classes
+from weft.cli.cluster.rules import refuse_unknown_classes, rules_of
 from weft.cli.ends.failure import CommandFailure
 from weft.cli.files import what_if
 from weft.cli.files.reading import of_kind
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from weft.catalog import Catalog
+    from weft.cli.cluster.rules import Rules
     from weft.cli.cluster.world import World
     from weft.cli.plan.planning import PlannedResource
     from weft.cli.simulate.resources import TracedResource
@@ -74,6 +75,22 @@ class _Draft:
     planned: PlannedResource
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Surroundings:
+    """What resources are decided in, alone and together: ConfigMaps, PriorityClasses and quotas, and the cluster."""
+
+    config_maps: list[Json]
+    rules: Rules
+    world: World
+    catalog: Catalog
+
+    def planned(self, body: Json) -> PlannedResource:
+        """Plan a resource as if it were alone; raises `CommandFailure` for what cannot be simulated."""
+        (planned,) = plan_all([body, *self.config_maps], self.world, self.catalog, 0.0, self.rules)
+        refuse_what_is_not_simulated(planned)
+        return planned
+
+
 def cases_of(
     wishes: SimulationWishes, documents: list[Json], world: World, catalog: Catalog
 ) -> tuple[SimulationCase, ...]:
@@ -82,16 +99,14 @@ def cases_of(
     Raises `CommandFailure` for what cannot be simulated.
     """
     chosen = chosen_resources(documents, world.namespace, wishes.pool, wishes.trace or None)
-    beside = of_kind(documents, "ConfigMap")
+    around = _Surroundings(of_kind(documents, "ConfigMap"), rules_of(documents, world), world, catalog)
     bodies = _as_they_might_be(chosen, wishes)
     drafts = []
     for each, body in zip(chosen, bodies, strict=True):
         words, trace = requests_of(each, wishes, catalog, seed_of(each, wishes, alone=len(chosen) == 1))
-        (planned,) = plan_all([body, *beside], world, catalog, 0.0)
-        refuse_what_is_not_simulated(planned)
-        drafts.append(_Draft(each.title, body, words, trace, planned))
+        drafts.append(_Draft(each.title, body, words, trace, around.planned(body)))
     _refuse_without_requests(drafts, wishes)
-    setting = _setting(wishes, drafts, documents, world, catalog)
+    setting = _setting(wishes, drafts, around)
     return tuple(
         SimulationCase(each.title, each.words, setting, each.planned, place) for place, each in enumerate(drafts)
     )
@@ -101,9 +116,8 @@ def _refuse_without_requests(drafts: Sequence[_Draft], wishes: SimulationWishes)
     """Raise unless some resource gets requests, and some of them after the warm-up."""
     if not any(len(each.trace) for each in drafts):
         less = f" or a larger --scale than {wishes.scale:g}" if wishes.scale < 1.0 else ""
-        raise CommandFailure(
-            f"no resource gets a request: give a trace{less} to one of {', '.join(each.title for each in drafts)}"
-        )
+        whom = f"{'one of ' if len(drafts) > 1 else ''}{', '.join(each.title for each in drafts)}"
+        raise CommandFailure(f"no resource gets a request: give a trace{less} to {whom}")
     if wishes.warm_up >= _end(drafts) and wishes.warm_up > 0.0:
         raise CommandFailure(f"--warm-up leaves nothing: the last request comes at {_end(drafts):g} s")
 
@@ -113,26 +127,22 @@ def _end(drafts: Sequence[_Draft]) -> float:
     return max(each.trace.seconds for each in drafts)
 
 
-def _setting(
-    wishes: SimulationWishes, drafts: Sequence[_Draft], documents: list[Json], world: World, catalog: Catalog
-) -> SimulationSetting:
+def _setting(wishes: SimulationWishes, drafts: Sequence[_Draft], around: _Surroundings) -> SimulationSetting:
     """Put all resources on one cluster, sorted by name: their order in the files does not matter."""
-    beside = of_kind(documents, "ConfigMap")
-    pools, splits = records_of([*(each.body for each in drafts), *beside], world)
-    classes = classes_in(documents, world)
+    pools, splits = records_of([*(each.body for each in drafts), *around.config_maps], around.world)
     if len(drafts) > 1:
-        refuse_unknown_classes(pools, splits, classes)
-    near = only_what_may_be_used(world, [each.planned for each in drafts], catalog)
+        refuse_unknown_classes(pools, splits, around.rules.classes)
+    near = only_what_may_be_used(around.world, [each.planned for each in drafts], around.catalog)
     end = _end(drafts)
     return SimulationSetting(
         pools=tuple(sorted(pools, key=lambda pool: (pool.key.namespace, pool.key.name))),
         splits=tuple(sorted(splits, key=lambda split: (split.key.namespace, split.key.name))),
         nodes=near.nodes,
         pods=near.pods,
-        catalog=catalog,
+        catalog=around.catalog,
         streams=tuple(Stream(each.trace, route_of(each.title, each.planned)) for each in drafts),
-        classes=classes,
-        quotas=quotas_in(documents, world),
+        classes=around.rules.classes,
+        quotas=around.rules.quotas,
         front=wishes.clients.options,
         scrapes=ScrapeOptions(gaps=tuple(_gap(text) for text in wishes.blind)),
         start_up=StartPhases() if wishes.start_up is None else StartPhases().lasting(wishes.start_up),
