@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -39,14 +40,24 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_every_rule_answers_nearly_everything_when_the_day_is_quiet(results: Path) -> None:
+def test_every_rule_answers_every_request_and_nearly_all_in_time(results: Path) -> None:
     rows = known(results)
     assert set(rows) == {each.key for each in RUNS}
     for row in rows.values():
-        assert row["requests"] > 10
-        assert row["gpu_hours"] > 0
-        assert 0.0 <= row["attainment"] <= 1.0
-    assert all(row["attainment"] > 0.9 for row in rows.values() if row["policy"] == "weft")
+        assert row["requests"] > 500
+        assert row["failed"] == 0
+        assert row["attainment"] > 0.9
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_weft_is_in_time_for_half_of_what_an_hpa_holds(results: Path, scenario: str) -> None:
+    """Measured: 100 % in both, for 23 and 41 %. In `code` only the first 90 s of a burst of four times the rate count.
+
+    A rule that orders late has 93 % there, as Dynamo's has.
+    """
+    rows = {row["policy"]: row for row in known(results).values() if row["scenario"] == scenario}
+    assert rows["weft"]["attainment"] > 0.99
+    assert rows["weft"]["gpu_hours"] < 0.5 * rows["hpa"]["gpu_hours"]
 
 
 def test_what_is_known_is_not_run_again(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,6 +65,18 @@ def test_what_is_known_is_not_run_again(results: Path, monkeypatch: pytest.Monke
     again = complete(RUNS, results, jobs=1)
     assert [row["key"] for row in again] == [each.key for each in RUNS]
     assert all("attainment" in row for row in again)
+
+
+def of_this_process(what: Run) -> dict[str, Any]:
+    """A row that says which process it is from; at module level, as other processes import it."""
+    return {**asdict(what), "key": what.key, "attainment": 1.0, "gpu_hours": 1.0, "process": os.getpid()}
+
+
+def test_every_run_has_a_process_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The memory that a row tells is the most that its process ever held."""
+    monkeypatch.setattr("bench.scaling_bench.results.run", of_this_process)
+    rows = complete(RUNS[:3], tmp_path / "rows.jsonl", jobs=1)
+    assert 3 == len({row["process"] for row in rows} - {os.getpid()})
 
 
 def test_a_line_that_was_cut_off_is_run_again(results: Path, tmp_path: Path) -> None:
