@@ -177,7 +177,10 @@ def test_a_disk_that_takes_nothing_costs_records_and_no_pass(tmp_path: Path, cap
         (b"{}", "it has no snapshot"),
         (b'{"snapshot": 5}', "it has no decisions"),
         (b'{"decisions": {}, "snapshot": {"~": "Reason"}}', "json.gz cannot be replayed by this build of weft"),
-        (b'{"decisions": {}, "snapshot": {"~": "Reason", "is": "New"}}', 'no Reason has the value {"~": "Reason", "is": "New"}'),
+        (
+            b'{"decisions": {}, "snapshot": {"~": "Reason", "is": "New"}}',
+            'no Reason has the value {"~": "Reason", "is": "New"}',
+        ),
         (b'{"decisions": {}, "snapshot": {"~": "Snapshot"}}', "Snapshot has no value for its field now"),
         (b'{"decisions": {}, "snapshot": {"~": "set", "of": [{"a": 1}]}}', 'no set has the value {"~": "set"'),
         (b'{"decisions": {}, "snapshot": {"~": ["set"]}}', "this build has no type ['set']"),
@@ -210,6 +213,17 @@ def test_a_damaged_record_is_told_and_the_others_are_replayed(tmp_path: Path, fi
     assert f": {field} in PodRecord cannot be {json.dumps(value)}" in ending.sentence
     assert f"{TURNS - 1} records replayed, all decided as recorded; 1 file could not be" in ending.out
     assert ending.code == 2
+
+
+@pytest.mark.parametrize("form", ["table", "json", "yaml"])
+def test_a_record_of_no_time_is_none(tmp_path: Path, form: str) -> None:
+    path = recorded(tmp_path)[0]
+    body = json.loads(gzip.decompress(path.read_bytes()))
+    body["snapshot"]["now"] = float("nan")
+    path.write_bytes(gzip.compress(json.dumps(body).encode()))
+    ending = weft("replay", str(path), "-o", form)
+    assert "it was taken at nan, which is no time" in ending.sentence
+    assert 2 == ending.code
 
 
 def test_a_folder_without_records_and_a_file_that_is_not_there_are_refused(tmp_path: Path) -> None:

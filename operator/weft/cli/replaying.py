@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -109,6 +110,10 @@ def replayed(path: Path, catalog: Catalog) -> Replayed:
         raise CommandFailure(message) from error
     if not isinstance(snapshot, Snapshot):
         raise CommandFailure(f"{path} is no record of `weft run --record`: its snapshot is none")
+    if not math.isfinite(snapshot.now):
+        raise CommandFailure(
+            f"{path} is no record of `weft run --record`: it was taken at {snapshot.now}, which is no time"
+        )
     now = json.loads(json.dumps(coded(decide(snapshot, catalog))))
     differences = tuple(_differences("", body["decisions"], now))
     return Replayed(str(path), str(body.get("weft")), snapshot.now, differences)

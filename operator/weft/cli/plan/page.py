@@ -276,7 +276,7 @@ def _conditions(decision: PoolDecision) -> Table:
 
 
 def _budget_of_its_count(decision: PoolDecision) -> Explanation | None:
-    """Return which budget keeps the count lower than the declared rate needs; None if none does, or `Placed` says it."""
+    """Return which budget keeps the count below what the declared rate needs; None if none, or if `Placed` says it."""
     scale = decision.status.scale
     if scale is None or scale.reason is not Reason.BudgetExhausted:
         return None

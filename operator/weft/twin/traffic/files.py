@@ -114,10 +114,9 @@ class _Read:
     def add(self, row: Row, line: int) -> None:
         arrival, tokens_in, tokens_out, blocks = row
         for tokens in (tokens_in, tokens_out):
-            if tokens < 0:
-                raise TraceError(f": {_shown(tokens)} tokens: write 0 or more")
-            if tokens > MOST_TOKENS:
-                raise TraceError(f": {_shown(tokens)} tokens: a request has at most {MOST_TOKENS} of input or of output")
+            if not 0 <= tokens <= MOST_TOKENS:
+                most = f"a request has at most {MOST_TOKENS} of input or of output"
+                raise TraceError(f": {_shown(tokens)} tokens: {'write 0 or more' if tokens < 0 else most}")
         if not (tokens_in and tokens_out):
             self.left_out += 1
             return
