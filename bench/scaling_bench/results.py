@@ -44,11 +44,11 @@ def complete(runs: Sequence[Run], path: Path, jobs: int) -> list[Row]:
 
 
 def _run_all(runs: Sequence[Run], jobs: int) -> Iterable[Row]:
-    """Each in a process of its own, as memory at its peak is told of a process; says on stderr how far it is."""
+    """In processes of their own, so that what one holds is nobody else's; says on stderr how far it is."""
     if not runs:
         return
     began = perf_counter()
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), max_tasks_per_child=1) as pool:
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
         waiting = [pool.submit(run, each) for each in runs]
         for done, future in enumerate(as_completed(waiting), start=1):
             row = future.result()

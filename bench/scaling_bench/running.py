@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-import resource
 from dataclasses import asdict, dataclass
 from functools import lru_cache, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -149,6 +149,7 @@ def points(policy: str, *, of_grid: bool = False, split: bool = False) -> int:
 def run(what: Run, progress: Callable[[float], None] | None = None) -> Json:
     """Simulate it; figures in seconds, fractions and GPU-hours."""
     told: Json = {}
+    megabytes = peak_of_memory()
     if what.policy == ORACLE:
         case = _case(what)
         told = {"in_time_alone": in_time_alone(case)} if len(case.planned.pools) == 1 else {}
@@ -160,7 +161,19 @@ def run(what: Run, progress: Callable[[float], None] | None = None) -> Json:
     else:
         policy = None if what.policy == OWN_RULE else _options(what).policy()
         outcome = simulate(setting_of(what), policy, progress)
-    return {"key": what.key, "options": what.options, **asdict(what), **told, **_told(outcome)}
+    held = {"peak_megabytes": round(megabytes())}
+    return {"key": what.key, "options": what.options, **asdict(what), **told, **_told(outcome), **held}
+
+
+def peak_of_memory() -> Callable[[], float]:
+    """The most MB that this process holds from now on, once it is asked (Linux: proc(5), `clear_refs` and `VmHWM`)."""
+    Path("/proc/self/clear_refs").write_text("5", "ascii")
+
+    def megabytes() -> float:
+        (line,) = [line for line in Path("/proc/self/status").read_text("ascii").splitlines() if "VmHWM" in line]
+        return KIBI * float(line.split()[1]) / MEGA
+
+    return megabytes
 
 
 def in_time_alone(case: SimulationCase) -> float:
@@ -299,7 +312,6 @@ def _told(outcome: SimulationOutcome) -> Json:
             if not moment.at % FLEET_SECONDS
         ],
         "wall_seconds": round(outcome.wall_seconds, 1),
-        "peak_megabytes": round(KIBI * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / MEGA),
     }
 
 

@@ -123,7 +123,7 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         content = path.read_bytes()
         plain = gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
-        body = json.loads(plain)
+        body: dict[str, Any] = json.loads(plain)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise CommandFailure(f"{path} is damaged or not whole: its gzip data cannot be unpacked") from error
     except OSError as error:
