@@ -123,17 +123,18 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         content = path.read_bytes()
         plain = gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
-        body: dict[str, Any] = json.loads(plain)
+        body = json.loads(plain)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise CommandFailure(f"{path} is damaged or not whole: its gzip data cannot be unpacked") from error
     except OSError as error:
         raise CommandFailure(f"cannot read {path}: {error.strerror or error}") from error
     except (ValueError, RecursionError) as error:
         raise CommandFailure(f"{path} is no record of `weft run --record`, which is JSON packed with gzip") from error
+    record: dict[str, Any] = body if isinstance(body, dict) else {}
     for part in ("snapshot", "decisions"):
-        if not isinstance(body, dict) or part not in body:
+        if part not in record:
             raise CommandFailure(f"{path} is no record of `weft run --record`: it has no {part}")
-    return body
+    return record
 
 
 def _differences(path: str, recorded: object, decided: object) -> Iterator[Difference]:
