@@ -110,6 +110,19 @@ class LengthSample:
 
 @made_often
 @dataclass(frozen=True, slots=True)
+class WorkUnit:
+    """What the work of requests is counted in: requests of the declared lengths, of which a replica serves `declared`.
+
+    That is requests a second under these calibration `factors`; `work` is that of a request of present lengths.
+    """
+
+    declared: float
+    factors: Calibration
+    work: float
+
+
+@made_often
+@dataclass(frozen=True, slots=True)
 class RolloutWait:
     """Since when a rollout has been blocked with nothing in progress, and whether an event reported it."""
 
@@ -150,7 +163,8 @@ class ScaleMemory:
     quota for its own successors. `vanished` is since when the GPUs under serving replicas are missing from the fabric.
     `short` is since when all placed replicas serve and more are wanted than fit or are allowed. `met` is, for a pool at
     `maxReplicas`, (time of the last look, fraction of the last looks at which it met its SLO). `came` are (time,
-    `lasting`) of the last hour, for a pool that has outgrown a shape.
+    `lasting`) of the last hour, for a pool that has outgrown a shape. `unit` is what the work of `forecast` is counted
+    in, None before any was counted.
     """
 
     since: float
@@ -179,3 +193,4 @@ class ScaleMemory:
     short: float | None = None
     met: tuple[float, float] | None = None
     came: tuple[tuple[float, float], ...] = ()
+    unit: WorkUnit | None = None

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from weft.domain.pool_memory import LoadSample, ScaleMemory
+from weft.domain.calibration import NOTHING_KNOWN
+from weft.domain.pool_memory import LoadSample, ScaleMemory, WorkUnit
 from weft.domain.values.changed import changed
 from weft.domain.values.made_often import made_often
 from weft.scaling.forecasting.keeping import restored
@@ -20,6 +21,7 @@ from weft.scaling.forecasting.learning import MOST_RATE, watched
 from weft.scaling.forecasting.past import with_past
 from weft.scaling.forecasting.risk import with_cost
 from weft.scaling.forecasting.starts import with_starts
+from weft.scaling.forecasting.units import in_units
 from weft.scaling.looks import (
     LOAD_WINDOW_SECONDS,
     SHORTEST_GROWTH_SECONDS,
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from weft.domain.forecast import KeptForecast, Past
     from weft.domain.reasons import Explanation
     from weft.domain.scaling_spec import ScalingSpec
+    from weft.domain.shape import Calibration
     from weft.domain.snapshot import PoolObservation
     from weft.domain.start_up import MeasuredStart, StartUp
     from weft.domain.workload import Role
@@ -64,6 +67,7 @@ class ScaleRequest:
     the persisted explanation, `kept` the persisted forecast, for when there is no memory, and `past` what is known of
     the time before; `ceiling` is set by budgets that pools share; `start_up` is what a start should take.
     `network_bound` says that requests of its split wait for KV transfers: such waiting is no reason for more GPUs.
+    `factors` are those that capacities were calibrated with.
     """
 
     spec: ScalingSpec
@@ -83,6 +87,7 @@ class ScaleRequest:
     past: Past | None = None
     start_up: StartUp | None = None
     network_bound: bool = False
+    factors: Calibration = NOTHING_KNOWN
 
     @property
     def work(self) -> float:
@@ -147,6 +152,7 @@ class Sight:
 def look(request: ScaleRequest) -> Sight:
     """Judge the observation and remember it. Repeating a look at the same time changes nothing."""
     memory = request.memory or ScaleMemory(since=request.now, forecast=restored(request.kept, request.now))
+    memory = _in_this_unit(memory, request)
     if memory.since > request.now:  # the clock was set back
         memory = replace(memory, since=request.now)
     found = read(request.observation, request.role)
@@ -165,6 +171,20 @@ def look(request: ScaleRequest) -> Sight:
         memory = changed(memory, loads=loads)
     sight = Sight(request, found, "", memory)
     return changed(sight, memory=_having_learnt(sight, found))
+
+
+def _in_this_unit(memory: ScaleMemory, request: ScaleRequest) -> ScaleMemory:
+    """The memory with its forecast in the unit in which this look counts work.
+
+    Where only the work of a request is another, it is the lengths that changed: that is traffic, and to be learnt.
+    """
+    before, work = memory.unit, request.work
+    if before is not None and (before.declared, before.factors) == (request.declared_capacity, request.factors):
+        return memory if before.work == work else changed(memory, unit=changed(before, work=work))
+    unit, state = WorkUnit(request.declared_capacity, request.factors, work), memory.forecast
+    if before is None or state is None or before.work == work:
+        return changed(memory, unit=unit)
+    return changed(memory, unit=unit, forecast=in_units(state, work / before.work))
 
 
 def _lasting(sight: Sight, found: LoadReading, offered: float) -> float:

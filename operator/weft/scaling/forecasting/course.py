@@ -24,6 +24,12 @@ def with_bin(course: str, log_rate: float, unseen: int) -> str:
     return f"{course}{UNSEEN * min(unseen, COURSE_BINS)}{chr(code)}"[-COURSE_BINS:]
 
 
+def shifted(course: str, more: float) -> str:
+    """The course with so much added to each log rate, to the nearest character."""
+    by, least = round(more / STEP), ord(UNSEEN) + 1
+    return "".join([each if each == UNSEEN else chr(min(_LAST, max(least, ord(each) + by))) for each in course])
+
+
 def highest_of(course: str, bins: int) -> float:
     """The highest log rate of so many bins, the last that anybody saw; below that of any character where none was."""
     return LEAST_LOG + STEP * (ord(max(course.replace(UNSEEN, "")[-bins:], default=UNSEEN)) - ord(UNSEEN) - 1)
