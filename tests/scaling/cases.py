@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from weft.domain.calibration import NOTHING_KNOWN
 from weft.domain.capacity import Capacity
 from weft.domain.scaling_spec import ScalingSpec
 from weft.domain.snapshot import PoolObservation
@@ -13,6 +14,7 @@ from weft.scaling import ScaleAnswer, ScaleRequest, scale_pool
 
 if TYPE_CHECKING:
     from weft.domain.reasons import Reason
+    from weft.domain.shape import Calibration
 
 AUTO = ScalingSpec(max_replicas=10, scale_down_delay_seconds=300.0, headroom=0.1)
 
@@ -37,6 +39,7 @@ class Pool:
     now: float = 1_000_000.0
     current: int = 0
     declared_capacity: float = 0.0
+    factors: Calibration = NOTHING_KNOWN
     answer: ScaleAnswer | None = None
     history: list[int] = field(default_factory=list)
 
@@ -55,6 +58,7 @@ class Pool:
             memory=last.memory if last else None,
             previous=last.explanation if last else None,
             declared_capacity=self.declared_capacity,
+            factors=self.factors,
         )
 
     def step(self, observation: PoolObservation | None, seconds: float = 10.0) -> ScaleAnswer:

@@ -144,6 +144,16 @@ class TestInForce:
         found = in_force(known, CalibrationMemory(SUBJECT, Calibration(1.2, 1.2, 10, 10)), START + 900)
         assert found[0].factors.points == 10
 
+    def test_what_is_hardly_off_is_not_rounded_anew(self) -> None:
+        """Next to a target a step of 2 % is 15 % of capacity: more points, or another latency, are no reason for it."""
+        known = (Calibrated(SUBJECT, Calibration(0.98, 0.961, 34, 34, 1.0, 0.98), START),)
+        (told,) = in_force(known, CalibrationMemory(SUBJECT, Calibration(0.969, 0.962, 68, 68, 1.02, 1.0)), START + 300)
+        assert told.factors == Calibration(0.98, 0.961, 68, 68, 1.0, 0.98)
+        (told,) = in_force(known, CalibrationMemory(SUBJECT, Calibration(1.07, 0.962, 68, 68, 1.02, 1.0)), START + 300)
+        assert told.factors == Calibration(1.06, 0.961, 68, 68, 1.02, 0.98)
+        both = in_force(known, CalibrationMemory(SUBJECT, Calibration(0.98, 1.0, 68, 68, 1.0, 1.02)), START + 300)
+        assert both[0].factors == Calibration(0.98, 1.0, 68, 68, 1.0, 1.02), "4 % of each is 8 % of a latency"
+
     def test_a_steady_pool_ends_in_no_write(self) -> None:
         """L3: a few while it learns, a dozen more as points double, and none after a thousand points."""
         pool = FixedCosts(Calibration(1.3, 0.9))

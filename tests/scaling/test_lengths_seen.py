@@ -158,6 +158,36 @@ def test_long_tails_move_a_small_pool_less_than_its_minutes_do() -> None:
     assert max(forces[10:]) / min(forces[10:]) < 1.25
 
 
+def taken_over(true: float, minutes: int, rate: float, in_force: Workload, seed: int = 3) -> list[float]:
+    """The means in force of prompts whose mean is `true`, with a look every 20 s at what ended in the last minute."""
+    random, usual = Random(seed), lengths(2000.0, 4000.0)
+    error = math.sqrt(math.expm1(usual.deviation**2) / (20.0 * rate))
+    thirds = [true * (1.0 + random.gauss(0.0, error)) for _ in range(3 * minutes + 2)]
+    known: tuple[LengthSample, ...] = ()
+    forces = []
+    for index in range(3 * minutes):
+        observation = look(fmean(thirds[index : index + 3]), rate)
+        known = lengths_after(known, observation, 20.0 * index)
+        in_force = live_workload(in_force, observation, in_force, known)
+        forces.append(in_force.input_tokens)
+    return forces
+
+
+MIDDLING = Workload(8.0, input_tokens=2400, output_tokens=200, input_tokens_p95=4800, output_tokens_p95=600)
+
+
+@pytest.mark.parametrize("true", [2350.0, 2380.0, 2400.0, 2420.0, 2450.0])
+def test_chance_moves_no_mean_all_day(true: float) -> None:
+    """8 requests/s of lengths that stay: each minute is 2 % off, and twice an hour more than two standard errors."""
+    forces = taken_over(true, 24 * 60, 8.0, MIDDLING)
+    assert sum(before != after for before, after in pairwise(forces[180:])) <= 1
+
+
+def test_a_mean_that_stays_a_little_higher_is_followed_within_minutes() -> None:
+    assert taken_over(2400.0 * 1.08, 10, 8.0, MIDDLING)[-1] == pytest.approx(2400.0 * 1.08, rel=0.03)
+    assert taken_over(2400.0 * 1.15, 2, 8.0, MIDDLING)[-1] == pytest.approx(2400.0 * 1.15, rel=0.06), "this at once"
+
+
 def long_ones(times: float, rate: float, looks: int = 30, mean: float = 2000.0) -> float:
     """How many times the mean the 95th percentile in force is, after as many looks with such prompts, 20 s apart."""
     known: tuple[LengthSample, ...] = ()

@@ -29,6 +29,7 @@ MOST_LONGER = math.log(1.2)
 LEAST_OF_CAPACITY, MOST_OF_CAPACITY = 2.0 / 3.0, 4.0 / 3.0
 MOST_KEPT = 4  # shapes whose factors are kept
 
+_Latency = tuple[float, float | None]  # a factor, and the tail of its latency
 # Requests per second of one replica under given factors; 0 where that is unknown.
 Capacity = Callable[[Calibration], float]
 
@@ -83,15 +84,29 @@ def _is_gentle(ratio: float) -> bool:
 
 
 def _on_the_way(before: Calibration, exact: Calibration, part: float) -> Calibration:
-    """The factors after that part of the way; with 0 only what is measured for the first time is new."""
+    """The factors after that part of the way; with 0 only what is measured for the first time is new.
 
-    def shown(old: float, new: float) -> float:
-        return _shown(old * (new / old) ** part)
+    A latency that is well measured, and no more than chance off, keeps its factors when another has moved, or more
+    measurements are told: rounded anew they would step back and forth for ever.
+    """
+    is_well_known, (ttft, tpot) = before.points >= ENOUGH_POINTS, _changes(before, exact)
 
-    tails = (before.ttft_tail, exact.ttft_tail), (before.tpot_tail, exact.tpot_tail)
-    ttft_tail, tpot_tail = (None if new is None else shown(old or new, new) for old, new in tails)
-    factors = shown(before.prefill, exact.prefill), shown(before.decode, exact.decode)
-    return Calibration(*factors, exact.points, exact.prompt_points, ttft_tail, tpot_tail)
+    def shown(old: _Latency, new: _Latency, change: float) -> _Latency:
+        steps = _step(old[0], new[0]), _step(old[1], new[1])
+        is_told = (old[1] is None) == (new[1] is None)
+        if is_well_known and is_told and max(map(abs, (change, *steps))) < math.log1p(NOTABLE_CHANGE):
+            return old
+        tail = None if new[1] is None else _shown(_partly(old[1] or new[1], new[1], part))
+        return _shown(_partly(old[0], new[0], part)), tail
+
+    prefill, ttft_tail = shown((before.prefill, before.ttft_tail), (exact.prefill, exact.ttft_tail), ttft)
+    decode, tpot_tail = shown((before.decode, before.tpot_tail), (exact.decode, exact.tpot_tail), tpot)
+    return Calibration(prefill, decode, exact.points, exact.prompt_points, ttft_tail, tpot_tail)
+
+
+def _partly(old: float, new: float, part: float) -> float:
+    """The value that part of the way from an old one to a new one, in logarithms."""
+    return old * (new / old) ** part
 
 
 def _part(changes: tuple[float, float]) -> float:

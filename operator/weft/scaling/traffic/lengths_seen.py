@@ -33,6 +33,7 @@ LEAST_INSIDE = 0.5  # of the requests that came and did not end: more inside, an
 WINDOW_SECONDS = 60.0  # the shortest time that the means of one look cover
 MOST_SECONDS = 600.0  # how far back samples are kept
 ENOUGH_KNOWN = 0.05  # relative standard error that a mean may have
+WELL_KNOWN = 0.008  # the same, where chance must hardly ever make a mean seem a twentieth off
 NO_CHANCE = 4.0  # standard errors
 ENOUGH_NEIGHBOURS = 5
 LEAST_TOKENS, MOST_TOKENS = 0.1, 1e9  # anything else is a broken metric
@@ -125,8 +126,11 @@ def apart(samples: tuple[LengthSample, ...]) -> Iterator[LengthSample]:
             yield sample
 
 
-def over_enough(samples: Sequence[Sample], usual: Lengths) -> Mean | None:
-    """The mean over as many of the latest samples as needed, at least the first; None where that has no mean."""
+def over_enough(samples: Sequence[Sample], usual: Lengths, error: float = ENOUGH_KNOWN) -> Mean | None:
+    """The mean over as many of the latest samples as needed, at least the first; None where that has no mean.
+
+    As many as are needed for this relative standard error.
+    """
     scatter = max(_scatter(usual), _scatter_seen(samples))
     newest: Mean | None = None
     total = tokens = 0.0
@@ -140,7 +144,7 @@ def over_enough(samples: Sequence[Sample], usual: Lengths) -> Mean | None:
         if abs(log(mean / newest.tokens)) > NO_CHANCE * chance:
             break
         total, tokens = total + requests, tokens + requests * mean
-        if total * ENOUGH_KNOWN**2 >= scatter:
+        if total * error**2 >= scatter:
             break
     if newest is None:
         return None

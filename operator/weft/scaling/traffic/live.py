@@ -12,7 +12,9 @@ from weft.perf.lengths import lengths
 from weft.scaling.reading import is_sane, what_is_missing
 from weft.scaling.traffic.attainment import attainment
 from weft.scaling.traffic.lengths_seen import (
+    ENOUGH_KNOWN,
     MOST_OVER_MEAN,
+    WELL_KNOWN,
     WINDOW_SECONDS,
     apart,
     has_enough_traffic,
@@ -28,12 +30,14 @@ if TYPE_CHECKING:
     from weft.domain.pool_memory import LengthSample
     from weft.domain.snapshot import PoolObservation
     from weft.domain.workload import Slo, Workload
-    from weft.scaling.traffic.lengths_seen import LongSample
+    from weft.scaling.traffic.lengths_seen import LongSample, Mean
 
 # A mean in use stays until the measured one differs by more than chance explains, and by at least the lesser of these
 # factors; beyond the greater one it is replaced however few the requests were.
 LEAST_FACTOR, MOST_FACTOR = 1.05, 1.2
-SURELY = 2.0  # standard errors of a mean
+# Standard errors of a percentile, and of a mean over many minutes and over the last alone. A mean is asked for all day,
+# and what is in force is rounded: two errors away is chance a few times an hour, and four a few times a day.
+SURELY, LASTING, AT_ONCE = 2.0, 3.0, 5.0
 MOST_HIT = 0.95
 
 _INPUTS, _OUTPUTS = attrgetter("inputs"), attrgetter("outputs")
@@ -159,15 +163,20 @@ def _moved(
     latest = which(lately[-1])
     if in_force > 0 and latest is not None and abs(log(latest / in_force)) <= _LEAST:
         return in_force
-    usual = lengths(in_force, p95)
-    seen = over_enough([(each.requests, which(each)) for each in apart(lately)], usual)
-    if seen is None:
-        return in_force
-    if in_force > 0:
-        away = abs(log(seen.tokens / in_force))
-        if away <= _LEAST or (away <= _MOST and away <= SURELY * seen.error):
-            return in_force
-    return _rounded(seen.tokens)
+    usual, samples = lengths(in_force, p95), [(each.requests, which(each)) for each in apart(lately)]
+    for error, deviations in ((ENOUGH_KNOWN, AT_ONCE), (WELL_KNOWN, LASTING)):
+        seen = over_enough(samples, usual, error)
+        if seen is not None and _is_another(in_force, seen, deviations):
+            return _rounded(seen.tokens)
+    return in_force
+
+
+def _is_another(in_force: float, seen: Mean, deviations: float) -> bool:
+    """Whether a mean is notably off the one in force, and so many standard errors away unless it is far off."""
+    if in_force <= 0:
+        return True
+    away = abs(log(seen.tokens / in_force))
+    return away > _LEAST and (away > _MOST or away > deviations * seen.error)
 
 
 def _longest(
