@@ -153,6 +153,9 @@ class TestInForce:
         assert told.factors == Calibration(1.06, 0.961, 68, 68, 1.02, 0.98)
         both = in_force(known, CalibrationMemory(SUBJECT, Calibration(0.98, 1.0, 68, 68, 1.0, 1.02)), START + 300)
         assert both[0].factors == Calibration(0.98, 1.0, 68, 68, 1.0, 1.02), "4 % of each is 8 % of a latency"
+        early = (Calibrated(SUBJECT, Calibration(0.98, 0.961, 10, 10, 1.0, 0.98), START),)
+        (told,) = in_force(early, CalibrationMemory(SUBJECT, Calibration(0.969, 0.962, 20, 20, 1.02, 1.0)), START + 300)
+        assert told.factors == Calibration(0.961, 0.961, 20, 20, 1.02, 1.0), "in the first hour more is known each time"
 
     def test_a_steady_pool_ends_in_no_write(self) -> None:
         """L3: a few while it learns, a dozen more as points double, and none after a thousand points."""

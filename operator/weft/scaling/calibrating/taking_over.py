@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 # measured: until then a count rests on guesses, and a wrong guess costs GPUs for as long as it lasts.
 NOTABLE_CHANGE, SHORTEST_CHANGE_SECONDS, SHORTEST_AT_FIRST_SECONDS = 0.05, 300.0, 120.0
 SHOWN_STEP = 0.02  # of a factor's logarithm
+SETTLED_POINTS = 30  # an hour of measurements: from then on more of them are no reason to round factors anew
 # The most that latencies change at once: capacity changes by about a third. Where a target is close to what an idle
 # replica does it would change by more: there the step is halved until it does not, or nothing is left after rounding.
 MOST_LONGER = math.log(1.2)
@@ -86,15 +87,16 @@ def _is_gentle(ratio: float) -> bool:
 def _on_the_way(before: Calibration, exact: Calibration, part: float) -> Calibration:
     """The factors after that part of the way; with 0 only what is measured for the first time is new.
 
-    A latency that is well measured, and no more than chance off, keeps its factors when another has moved, or more
-    measurements are told: rounded anew they would step back and forth for ever.
+    After an hour of measurements a latency that is no more than chance off keeps its factors when the other one moves,
+    or more measurements are told: rounded anew they would step back and forth for ever.
     """
-    is_well_known, (ttft, tpot) = before.points >= ENOUGH_POINTS, _changes(before, exact)
+    is_settled = before.points >= ENOUGH_POINTS and exact.points >= SETTLED_POINTS
+    ttft, tpot = _changes(before, exact)
 
     def shown(old: _Latency, new: _Latency, change: float) -> _Latency:
         steps = _step(old[0], new[0]), _step(old[1], new[1])
         is_told = (old[1] is None) == (new[1] is None)
-        if is_well_known and is_told and max(map(abs, (change, *steps))) < math.log1p(NOTABLE_CHANGE):
+        if is_settled and is_told and max(map(abs, (change, *steps))) < math.log1p(NOTABLE_CHANGE):
             return old
         tail = None if new[1] is None else _shown(_partly(old[1] or new[1], new[1], part))
         return _shown(_partly(old[0], new[0], part)), tail
