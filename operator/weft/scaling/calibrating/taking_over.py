@@ -108,7 +108,7 @@ def _on_the_way(before: Calibration, exact: Calibration, part: float) -> Calibra
 
 def _partly(old: float, new: float, part: float) -> float:
     """The value that part of the way from an old one to a new one, in logarithms."""
-    return old * (new / old) ** part
+    return old * math.pow(new / old, part)
 
 
 def _part(changes: tuple[float, float]) -> float:
