@@ -33,7 +33,7 @@ def simulated(folder: Path, tpot: str, declared: int, trace: str) -> Any:  # noq
 
 
 def test_a_load_that_begins_is_not_taken_for_twice_as_much(tmp_path: Path) -> None:
-    """The first measurement halves the work of a request, as capacity grows for present lengths alone: 12 were wanted."""
+    """A first measurement halves the work of a request, as capacity grows for present lengths alone: 12 were wanted."""
     found = simulated(tmp_path, "60ms", 12, "poisson:rate=12,seconds=240,isl=1200,osl=250")
     assert found["pools"][0]["most_replicas_wanted"] <= 9
 
