@@ -5,4 +5,5 @@
     distance, both by the `course` of the last hours. `scatter`: how far forecasts were off. `risk`: how large a margin
     to buy. `starts`: how long a start takes. `units`: what becomes of all that when only the unit of work changes.
 `past`: what weeks of recorded rates teach. `keeping`: when it is written into a status, and `packing` as which text.
+`units`: the same in another unit of work.
 """
