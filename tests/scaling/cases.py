@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from weft.domain.calibration import NOTHING_KNOWN
 from weft.domain.capacity import Capacity
 from weft.domain.scaling_spec import ScalingSpec
 from weft.domain.snapshot import PoolObservation
@@ -13,8 +12,8 @@ from weft.domain.workload import Role
 from weft.scaling import ScaleAnswer, ScaleRequest, scale_pool
 
 if TYPE_CHECKING:
+    from weft.domain.calibration import Calibrated
     from weft.domain.reasons import Reason
-    from weft.domain.shape import Calibration
 
 AUTO = ScalingSpec(max_replicas=10, scale_down_delay_seconds=300.0, headroom=0.1)
 
@@ -39,7 +38,7 @@ class Pool:
     now: float = 1_000_000.0
     current: int = 0
     declared_capacity: float = 0.0
-    factors: Calibration = NOTHING_KNOWN
+    calibration: tuple[Calibrated, ...] = ()
     answer: ScaleAnswer | None = None
     history: list[int] = field(default_factory=list)
 
@@ -58,7 +57,7 @@ class Pool:
             memory=last.memory if last else None,
             previous=last.explanation if last else None,
             declared_capacity=self.declared_capacity,
-            factors=self.factors,
+            calibration=self.calibration,
         )
 
     def step(self, observation: PoolObservation | None, seconds: float = 10.0) -> ScaleAnswer:

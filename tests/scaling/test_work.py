@@ -9,7 +9,8 @@ from statistics import fmean
 import pytest
 
 from tests.scaling.cases import AUTO, Pool, seen
-from weft.domain.calibration import NOTHING_KNOWN
+from tests.scaling.learning import SUBJECT
+from weft.domain.calibration import Calibrated
 from weft.domain.shape import Calibration
 from weft.domain.workload import Role
 from weft.scaling import RatioGuard, scale_split
@@ -54,12 +55,17 @@ def test_twice_the_work_counts_as_twice_the_requests(swing: float) -> None:
     assert max(abs(one - other) for one, other in pairs) <= 3
 
 
-@pytest.mark.parametrize(("declared", "factors"), [(2.4, NOTHING_KNOWN), (4.0, Calibration(0.8, 0.8, 1, 1))])
-def test_the_same_requests_in_another_unit_are_no_other_load(declared: float, factors: Calibration) -> None:
+MEASURED = Calibrated(SUBJECT, Calibration(0.8, 0.8, 1, 1), 1_000_000.0)
+
+
+@pytest.mark.parametrize(("declared", "calibration"), [(2.4, ()), (4.0, (MEASURED,))])
+def test_the_same_requests_in_another_unit_are_no_other_load(
+    declared: float, calibration: tuple[Calibrated, ...]
+) -> None:
     """Replicas turn out to serve 2.4 requests/s in place of 2, and of declared lengths 2.4 or 4 in place of 4."""
     pool = Pool(SPEC, capacity=2.0, declared_rate=20.0, declared_capacity=4.0)
     pool.run(seen(20.0, 10), 170)
-    pool.capacity, pool.declared_capacity, pool.factors = 2.4, declared, factors
+    pool.capacity, pool.declared_capacity, pool.calibration = 2.4, declared, calibration
     answer = pool.step(seen(20.0, 10))
     assert answer.needed == 10, "20 requests/s with the margin of a new pool, at 2.4 each"
     assert answer.memory.forecast is not None

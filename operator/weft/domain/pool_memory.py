@@ -9,7 +9,7 @@ from weft.domain.reasons import Reason
 from weft.domain.values.made_often import made_often
 
 if TYPE_CHECKING:
-    from weft.domain.calibration import CalibrationSubject
+    from weft.domain.calibration import Calibrated, CalibrationSubject
     from weft.domain.forecast import ForecastState
     from weft.domain.reasons import Explanation
     from weft.domain.shape import Calibration
@@ -113,11 +113,11 @@ class LengthSample:
 class WorkUnit:
     """What the work of requests is counted in: requests of the declared lengths, of which a replica serves `declared`.
 
-    That is requests a second under these calibration `factors`; `work` is that of a request of present lengths.
+    That is requests a second under this `calibration`; `work` is that of a request of present lengths.
     """
 
     declared: float
-    factors: Calibration
+    calibration: tuple[Calibrated, ...]
     work: float
 
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from weft.domain.calibration import NOTHING_KNOWN
 from weft.domain.pool_memory import LoadSample, ScaleMemory, WorkUnit
 from weft.domain.values.changed import changed
 from weft.domain.values.made_often import made_often
@@ -35,11 +34,11 @@ from weft.scaling.reading import LoadReading, counted_at_front, front_tells, is_
 from weft.scaling.staying import COUNTED_AGO_SECONDS, lasting, stay_seconds
 
 if TYPE_CHECKING:
+    from weft.domain.calibration import Calibrated
     from weft.domain.capacity import Capacity
     from weft.domain.forecast import KeptForecast, Past
     from weft.domain.reasons import Explanation
     from weft.domain.scaling_spec import ScalingSpec
-    from weft.domain.shape import Calibration
     from weft.domain.snapshot import PoolObservation
     from weft.domain.start_up import MeasuredStart, StartUp
     from weft.domain.workload import Role
@@ -67,7 +66,7 @@ class ScaleRequest:
     the persisted explanation, `kept` the persisted forecast, for when there is no memory, and `past` what is known of
     the time before; `ceiling` is set by budgets that pools share; `start_up` is what a start should take.
     `network_bound` says that requests of its split wait for KV transfers: such waiting is no reason for more GPUs.
-    `factors` are those that capacities were calibrated with.
+    `calibration` is what capacities were calibrated with.
     """
 
     spec: ScalingSpec
@@ -87,7 +86,7 @@ class ScaleRequest:
     past: Past | None = None
     start_up: StartUp | None = None
     network_bound: bool = False
-    factors: Calibration = NOTHING_KNOWN
+    calibration: tuple[Calibrated, ...] = ()
 
     @property
     def work(self) -> float:
@@ -179,9 +178,9 @@ def _in_this_unit(memory: ScaleMemory, request: ScaleRequest) -> ScaleMemory:
     Where only the work of a request is another, it is the lengths that changed: that is traffic, and to be learnt.
     """
     before, work = memory.unit, request.work
-    if before is not None and (before.declared, before.factors) == (request.declared_capacity, request.factors):
+    if before is not None and (before.declared, before.calibration) == (request.declared_capacity, request.calibration):
         return memory if before.work == work else changed(memory, unit=changed(before, work=work))
-    unit, state = WorkUnit(request.declared_capacity, request.factors, work), memory.forecast
+    unit, state = WorkUnit(request.declared_capacity, request.calibration, work), memory.forecast
     if before is None or state is None or before.work == work:
         return changed(memory, unit=unit)
     return changed(memory, unit=unit, forecast=in_units(state, work / before.work))

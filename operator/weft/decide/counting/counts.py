@@ -9,7 +9,6 @@ from weft.decide.measured.network import network_bound
 from weft.decide.plans.left_shapes import goes_by_what_it_serves
 from weft.decide.plans.planning import Planned, plan_pool
 from weft.decide.replicas.vanished import vanished_under
-from weft.domain.calibration import factors_for
 from weft.domain.reasons import Explanation
 from weft.domain.status import TRUE
 from weft.domain.stumbling import stumbled
@@ -176,7 +175,7 @@ def _request(planned: Planned, snapshot: Snapshot, share: Share | None) -> Scale
         past=snapshot.pasts.get(pool.key.uid),
         declared_capacity=planned.declared.alone,
         start_up=planned.start_up,
-        factors=factors_for(planned.subject, pool.status.calibration),
+        calibration=pool.status.calibration,
     )
 
 
