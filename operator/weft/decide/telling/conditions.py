@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.catalog import load
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.relaxations import relaxations_refused
 from weft.domain.status import FALSE, TRUE, UNKNOWN, Condition
@@ -40,7 +39,7 @@ def arguments_unknown(args: tuple[str, ...], release: EngineRelease) -> tuple[Co
 
 def image_mismatched(plan: Plan) -> tuple[Condition, ...]:
     """The condition that the engine's image is published as something else than what its pods are started as."""
-    message = image_mismatch(plan.engine, load().accelerator(plan.shape.accelerator).vendor)
+    message = image_mismatch(plan.engine, plan.shape.accelerator)
     if message is None:
         return ()
     return (Condition("ImageMismatched", TRUE, Explanation(Reason.ImageMismatch, message)),)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from weft.domain.shape import EngineName, EngineRelease
     from weft.domain.spec import EngineSpec
 
+REMEMBERED = 1024  # every pass asks about each plan
 # 0.5.10.post1 of v0.5.10.post1-cu130-runtime, 1.3.0rc12 of 1.3.0rc12
 _TAGGED = re.compile(r"v?(\d+(?:\.\d+){2,3}(?:\.?(?:rc|post)\d+)*)(?:[-_].*)?")
 
@@ -37,12 +38,13 @@ def is_of_unknown_release(wish: EngineSpec, engine: EngineName) -> bool:
     return wish.image is not None and wished_version(wish, engine) is None
 
 
-def image_mismatch(release: EngineRelease, vendor: str) -> str | None:
-    """How a published image contradicts what its pods are started as on a vendor's accelerators, or None.
+@functools.lru_cache(maxsize=REMEMBERED)
+def image_mismatch(release: EngineRelease, accelerator: str) -> str | None:
+    """How a published image contradicts what its pods are started as on these accelerators, or None.
 
     Builds of one's own have any tag, so only repositories of the catalog count.
     """
-    engine, image = release.name, release.image
+    engine, image, vendor = release.name, release.image, load().accelerator(accelerator).vendor
     published, named = _repositories().get(_repository(image), ()), f"spec.engine.image {image}"
     if not published:
         return None

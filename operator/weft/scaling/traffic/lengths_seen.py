@@ -49,11 +49,15 @@ LongSample = tuple[float, float | None, float | None]  # with their 95th percent
 @made_often
 @dataclass(frozen=True, slots=True)
 class Mean:
-    """Mean tokens over a number of requests; `scatter` is the variance of one length over the square of the mean."""
+    """Mean tokens over a number of requests; `scatter` is the variance of one length over the square of the mean.
+
+    `minutes` is over how many samples, each of a minute, it is taken.
+    """
 
     tokens: float
     requests: float
     scatter: float
+    minutes: int = 1
 
     @property
     def error(self) -> float:
@@ -133,7 +137,7 @@ def over_enough(samples: Sequence[Sample], usual: Lengths, error: float = ENOUGH
     """
     scatter = max(_scatter(usual), _scatter_seen(samples))
     newest: Mean | None = None
-    total = tokens = 0.0
+    total, tokens, minutes = 0.0, 0.0, 0
     for requests, mean in samples:
         if mean is None:
             if newest is None:
@@ -143,12 +147,12 @@ def over_enough(samples: Sequence[Sample], usual: Lengths, error: float = ENOUGH
         chance = sqrt(scatter * (1.0 / max(1.0, requests) + 1.0 / max(1.0, newest.requests)))
         if abs(log(mean / newest.tokens)) > NO_CHANCE * chance:
             break
-        total, tokens = total + requests, tokens + requests * mean
+        total, tokens, minutes = total + requests, tokens + requests * mean, minutes + 1
         if total * error**2 >= scatter:
             break
     if newest is None:
         return None
-    return Mean(tokens / total, total, scatter) if total > 0 else newest
+    return Mean(tokens / total, total, scatter, minutes) if total > 0 else newest
 
 
 def p95_over_mean(samples: Iterable[LongSample]) -> Long | None:

@@ -35,9 +35,11 @@ if TYPE_CHECKING:
 # A mean in use stays until the measured one differs by more than chance explains, and by at least the lesser of these
 # factors; beyond the greater one it is replaced however few the requests were.
 LEAST_FACTOR, MOST_FACTOR = 1.05, 1.2
-# Standard errors of a percentile, and of a mean over many minutes and over the last alone. A mean is asked for all day,
-# and what is in force is rounded: two errors away is chance a few times an hour, and four a few times a day.
+# Standard errors of a percentile or a mean of few requests, which takes minutes to know, of one over all that is known,
+# and of one over the last minutes alone. That is asked for all day, and what is in force is rounded: two errors away is
+# chance a few times an hour, and four a few times a day.
 SURELY, LASTING, AT_ONCE = 2.0, 3.0, 5.0
+LASTING_MINUTES = 5
 MOST_HIT = 0.95
 
 _INPUTS, _OUTPUTS = attrgetter("inputs"), attrgetter("outputs")
@@ -164,9 +166,9 @@ def _moved(
     if in_force > 0 and latest is not None and abs(log(latest / in_force)) <= _LEAST:
         return in_force
     usual, samples = lengths(in_force, p95), [(each.requests, which(each)) for each in apart(lately)]
-    for error, deviations in ((ENOUGH_KNOWN, AT_ONCE), (WELL_KNOWN, LASTING)):
+    for error, soon, late in ((ENOUGH_KNOWN, AT_ONCE, SURELY), (WELL_KNOWN, LASTING, LASTING)):
         seen = over_enough(samples, usual, error)
-        if seen is not None and _is_another(in_force, seen, deviations):
+        if seen is not None and _is_another(in_force, seen, soon if seen.minutes < LASTING_MINUTES else late):
             return _rounded(seen.tokens)
     return in_force
 
