@@ -10,7 +10,7 @@ from weft.domain.spec import EngineSpec
 from weft.engines.images.tags import image_mismatch, is_of_unknown_release, wished_version
 
 VLLM, SGLANG, TENSORRT = EngineName.VLLM, EngineName.SGLang, EngineName.TensorRTLLM
-ACCELERATORS = {"nvidia": "H100", "amd": "MI300X"}
+ACCELERATORS = {each.vendor: each.name for each in load().accelerators}  # one of each vendor
 DIGEST = f"@sha256:{'ab' * 32}"
 TOLD = [
     (VLLM, "vllm/vllm-openai:v0.17.1", "0.17.1"),
