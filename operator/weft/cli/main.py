@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from weft import __version__
-from weft.cli import keep_less_garbage
+from weft import __version__, cli
 from weft.cli.cluster.inputs import refuse_to_read_twice, world_from
 from weft.cli.ends.failure import ANSWER_IS_NO, CommandFailure
 from weft.cli.telling.terminal import Format, show, working, write
@@ -356,16 +355,15 @@ def run(  # noqa: PLR0913 - one option a setting, as on every operator's command
     plain_logs: Annotated[bool, typer.Option("--plain-logs", help="log lines for people instead of JSON")] = False,
 ) -> None:
     """Run the operator against a cluster until SIGTERM or Ctrl-C."""
-    keep_less_garbage()
+    cli.keep_less_garbage()
     from weft.cli.cluster.kubeconfig import choose_context, is_in_a_pod
 
     if kubeconfig is not None or context is not None or not is_in_a_pod():
         choose_context(kubeconfig, context)
-    from weft.control import RunOptions
-    from weft.control import run as run_operator
+    from weft import control
 
-    run_operator(
-        RunOptions(
+    control.run(
+        control.RunOptions(
             kubeconfig=kubeconfig,
             context=context,
             namespaces=tuple(namespace or ()),

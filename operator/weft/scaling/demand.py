@@ -113,8 +113,9 @@ class Demand:
         offered, persisting = max(self.offered, other.offered), max(self.persisting, other.persisting)
         lately, backlog = max(self.lately, other.lately), max(self.backlog, other.backlog)
         rises, held = self.rises or other.rises, max(self.returning, other.returning)
-        known = Demand(offered, persisting, lately, own.ahead, own.margin, backlog, rises=rises, again=own.again)
-        return changed(known, returning=held) if held else known
+        return Demand(
+            offered, persisting, lately, own.ahead, own.margin, backlog, rises=rises, again=own.again, returning=held
+        )
 
 
 def want(sight: Sight) -> Want:
@@ -270,11 +271,9 @@ def demand(sight: Sight) -> Demand:
     ahead, margin = (min if fell else max)(bought, key=lambda each: each[1].on(each[0]))
     counts = [(ahead, margin)] if fell else bought
     again = max(0.0 if each.again is None else margin.on(each.again) for each, margin in counts)
-    found = Demand(arriving, persisting, lately, ahead, margin, backlog, reading.at_front, rises, again)
-    if len(known) > 1 or ahead.cycle_seconds:  # a short cycle foretells its own bursts
-        return found
-    held = returning(state, risk) / work
-    return changed(found, returning=held) if held else found
+    is_in_cycle = len(known) > 1 or ahead.cycle_seconds > 0.0  # which foretells its own bursts
+    held = 0.0 if is_in_cycle else returning(state, risk) / work
+    return Demand(arriving, persisting, lately, ahead, margin, backlog, reading.at_front, rises, again, held)
 
 
 def _surprising(sight: Sight, reading: LoadReading) -> float:

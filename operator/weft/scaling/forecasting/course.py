@@ -32,7 +32,12 @@ def shifted(course: str, more: float) -> str:
 
 def highest_of(course: str, bins: int) -> float:
     """The highest log rate of so many bins, the last that anybody saw; below that of any character where none was."""
-    return LEAST_LOG + STEP * (ord(max(course.replace(UNSEEN, "")[-bins:], default=UNSEEN)) - ord(UNSEEN) - 1)
+    return log_rate_of(max(course.replace(UNSEEN, "")[-bins:], default=UNSEEN))
+
+
+def log_rate_of(code: str) -> float:
+    """The log rate that one character stands for; a step below the least for an unseen bin."""
+    return LEAST_LOG + STEP * (ord(code) - ord(UNSEEN) - 1)
 
 
 def kept_part(course: str, period: float) -> bytes:

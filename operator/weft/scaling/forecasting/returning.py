@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from weft.scaling.forecasting.course import LEAST_LOG, STEP, UNSEEN
+from weft.scaling.forecasting.course import STEP, UNSEEN, log_rate_of
 from weft.scaling.forecasting.forecast import BIN_SECONDS, horizon_of
 
 if TYPE_CHECKING:
@@ -56,9 +56,9 @@ def returning(state: ForecastState, risk: float = USUAL_RISK) -> float:
 @functools.lru_cache(maxsize=REMEMBERED)
 def _returning(course: str, risk: float, start_bins: float) -> float:
     seen = course[-RETURN_BINS:].replace(UNSEEN, "")
-    if not seen or STEP * (ord(max(seen)) - ord(min(seen))) < -math.log(QUIET):
+    if not seen or log_rate_of(max(seen)) - log_rate_of(min(seen)) < -math.log(QUIET):
         return 0.0
-    logs = [LEAST_LOG + STEP * (ord(code) - ord(UNSEEN) - 1) for code in seen]
+    logs = [log_rate_of(code) for code in seen]
     held = _exceeded_by(logs, risk)
     if math.exp(held) * BIN_SECONDS < _FEW:
         return 0.0
