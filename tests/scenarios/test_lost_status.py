@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.timeout(150)
 
 Json = dict[str, Any]
+JSON_PATCH = "application/json-patch+json"
 FROM_A_VOLUME = {"id": "meta-llama/Llama-3.1-8B-Instruct", "source": A_VOLUME}
 A_FRONT = {"type": "Managed", "resources": {"cpu": "1", "memory": "1Gi"}}
 
@@ -63,8 +64,9 @@ def places_of(status: Json) -> dict[int, list[str]]:
 
 
 def replace_status(place: Place, name: str, status: Json) -> None:
-    """As `kubectl replace --subresource=status` does, whoever owns its fields."""
-    body = {**place.pool(name), "status": status}
+    """As `kubectl replace --subresource=status` does, whoever owns its fields, and whatever is written meanwhile."""
+    change = {"op": "replace", "path": "/status", "value": status}
     with place.weft.cluster.api_client() as api:
-        custom = client.CustomObjectsApi(api)
-        custom.replace_namespaced_custom_object_status(GROUP, VERSION, place.namespace, "inferencepools", name, body)
+        client.CustomObjectsApi(api).patch_namespaced_custom_object_status(
+            GROUP, VERSION, place.namespace, "inferencepools", name, [change], _content_type=JSON_PATCH
+        )
