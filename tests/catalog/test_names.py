@@ -42,8 +42,11 @@ def test_nothing_is_offered_for_a_name_like_no_other(name: str) -> None:
         ("NVIDIA-H200", "H200"),
         ("nvidia-h100-80gb", "H100"),
         ("NVIDIA-B300-SXM9", "B300"),
+        ("GB200-NVL72", "GB200;"),
+        ("h100_sxm5", "H100;"),
+        ("H200-NVL-94GB", "H200-NVL;"),
     ],
 )
 def test_a_misspelt_accelerator_or_its_label_is_recognised(name: str, meant: str) -> None:
-    with pytest.raises(Invalid, match=rf"{name}' is not in the catalog, perhaps {meant}\b.*; it has A100, "):
+    with pytest.raises(Invalid, match=rf"{name}' is not in the catalog, perhaps {meant}.*it has A100, "):
         CATALOG.accelerator(name)

@@ -11,7 +11,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from weft.catalog.limits import numbers
-from weft.catalog.names import nearest, perhaps
+from weft.catalog.names import named_by_first_words, nearest, perhaps
 from weft.catalog.uncertainty import OFFLINE
 from weft.domain.errors import Invalid
 from weft.domain.reasons import Reason
@@ -141,8 +141,9 @@ class Catalog:
 
     def _lacking_accelerator(self, name: str) -> str:
         labelled = self.accelerator_of_product(name)
-        spellings = ((spelling, each.name) for each in self.accelerators for spelling in (each.name, *each.products))
-        meant = (labelled.name,) if labelled is not None else nearest(name, spellings)
+        spellings = [(spelling, each.name) for each in self.accelerators for spelling in (each.name, *each.products)]
+        begun = named_by_first_words(name, spellings)
+        meant = (labelled.name,) if labelled is not None else begun or nearest(name, spellings)
         return f"is not in the catalog{perhaps(meant)}; it has {', '.join(each.name for each in self.accelerators)}"
 
     def unknown_model(self, model_id: str) -> str:

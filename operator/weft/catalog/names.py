@@ -24,6 +24,17 @@ def nearest(name: str, known: Iterable[tuple[str, str]]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(shown[each] for each in (*longer, *close)))[:_MOST]
 
 
+def named_by_first_words(name: str, known: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+    """The name with the most characters that more words follow here (`GB200-NVL72`); pairs as in `nearest`."""
+    given = name.casefold()
+    begun = [(len(each), full) for each, full in known if _more_words_follow(each.casefold(), given)]
+    return (max(begun)[1],) if begun else ()
+
+
+def _more_words_follow(known: str, given: str) -> bool:
+    return given.startswith(known) and not given[len(known) : len(known) + 1].isalnum()
+
+
 def perhaps(names: Iterable[str]) -> str:
     """The end of a sentence that suggests `names`; empty without any."""
     meant = " or ".join(names)
