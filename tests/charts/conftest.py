@@ -35,7 +35,7 @@ class Tools:
         options = [word for setting in settings for word in ("--set", setting)]
         return keyed(self.run(self.helm, "template", "weft", CHART, "-n", NAMESPACE, *options))
 
-    def render_manifests(self, folder: str) -> Objects:
+    def render_manifests(self, folder: str | Path) -> Objects:
         """Objects of one kustomization."""
         return keyed(self.run(self.kubectl, "kustomize", "--load-restrictor=LoadRestrictionsNone", REPOSITORY / folder))
 

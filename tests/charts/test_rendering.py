@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +12,8 @@ import pytest
 from tests.charts.conftest import CHART, REPOSITORY
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.charts.conftest import Objects, Tools
 
 _OF_HELM = ("helm.sh/", "app.kubernetes.io/instance", "app.kubernetes.io/version", "app.kubernetes.io/part-of")
@@ -43,6 +47,18 @@ def test_a_namespace_and_pod_logs_render_what_the_overlays_hold(tools: Tools) ->
     assert meanings(tools.render_manifests("manifests/namespaced"), "Namespace") == meanings(chart)
     logs = tools.render_manifests("manifests/pod-logs")
     assert meanings(logs).items() <= meanings(tools.render_chart("podLogs=true")).items()
+
+
+@pytest.mark.timeout(300)
+def test_two_operators_render_what_the_component_makes_of_the_base(tools: Tools, tmp_path: Path) -> None:
+    there = os.path.relpath(REPOSITORY, tmp_path.resolve())
+    overlay = {"resources": [f"{there}/manifests/base"], "components": [f"{there}/manifests/standby"]}
+    (tmp_path / "kustomization.yaml").write_text(json.dumps(overlay))
+    both = tools.render_manifests(tmp_path)
+    assert meanings(both, "Namespace") == meanings(tools.render_chart("replicas=2"))
+    operator = both["Deployment", "weft-system", "weft-controller"]["spec"]
+    assert (2, "RollingUpdate") == (operator["replicas"], operator["strategy"]["type"])
+    assert "--leader-elect" in operator["template"]["spec"]["containers"][0]["args"]
 
 
 @pytest.mark.parametrize(
@@ -121,6 +137,7 @@ def test_the_front_is_authorized_in_the_namespaces_that_are_listed(tools: Tools)
         "networkPolicy.apiServerPorts={0}",
         "networkPolicy.dnsPorts={}",
         "runAsUser=0",
+        "replicas=0",
         "podMonitor.interval=0s",
         "prometheusRule.interval=30s",
     ],

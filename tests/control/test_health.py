@@ -90,7 +90,8 @@ class _Long(Telemetry):
 async def test_probes_are_answered_while_a_long_page_of_metrics_is_made() -> None:
     """Else a page of thousands of pools would hold up everything that the event loop does."""
     telemetry = _Long()
-    server = ProbeServer(vitals(), telemetry)
+    server = ProbeServer(telemetry)
+    server.vitals = vitals()
     port = await server.start("127.0.0.1", 0)
     try:
         async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
@@ -102,6 +103,19 @@ async def test_probes_are_answered_while_a_long_page_of_metrics_is_made() -> Non
     finally:
         telemetry.go_on.set()
         await server.stop()
+
+
+async def test_one_that_stands_by_is_well_and_says_nothing_that_an_alert_could_count() -> None:
+    """`WeftDown` is about a snapshot's age that nobody exports, `WeftNotDeciding` about a count that stands still."""
+    server = ProbeServer(Telemetry())
+    port = await server.start("127.0.0.1", 0)
+    try:
+        async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
+            assert ["ok\n", "ok\n"] == [await _body(session, path) for path in ("/healthz", "/readyz")]
+            page = await _body(session, "/metrics")
+    finally:
+        await server.stop()
+    assert ["weft_leader 0.0"] == [line for line in page.splitlines() if not line.startswith("#")]
 
 
 async def _body(session: aiohttp.ClientSession, path: str) -> str:

@@ -29,8 +29,8 @@ def of_kind(folder: str, kind: str) -> list[Json]:
 
 
 EVERY_RULE = [
-    pytest.param(rule, id=f"{folder}-{name}-{'+'.join(rule['resources'])}")
-    for folder in ("base", "pod-logs", "router")
+    pytest.param(rule, id=f"{folder}-{name}-{'+'.join((*rule['resources'], *rule['verbs']))}")
+    for folder in ("base", "pod-logs", "router", "standby")
     for name, rule in rules(folder)
 ]
 

@@ -20,6 +20,8 @@ from weft.domain.errors import Blocked, Retry
 from weft.domain.reasons import Reason
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kubernetes.client import ApiClient
 
     from weft.apply.token_bucket import TokenBucket
@@ -116,17 +118,31 @@ class ServerError(Unanswered):
 
 
 class Sender:
-    """Sends requests through the write limit."""
+    """Sends requests through the write limit, for as long as this process may write."""
 
-    def __init__(self, client: ApiClient, bucket: TokenBucket) -> None:
-        """Thread-safe as client and bucket are."""
+    def __init__(
+        self,
+        client: ApiClient,
+        bucket: TokenBucket,
+        may_write: Callable[[], bool] = lambda: True,
+        timeout: tuple[float, float] = WRITE_TIMEOUT_SECONDS,
+    ) -> None:
+        """Thread-safe as its arguments are. `timeout`: seconds to connect, and to wait for an answer."""
         self._client = client
         self._bucket = bucket
+        self._may_write = may_write
+        self._timeout = timeout
 
     def send(self, request: ApiRequest) -> ApiResponse:
         """Carry out one write. Raises `Retry` if the server is unreachable or overloaded, `ServerError` if it fails."""
         self._bucket.wait()
+        self.expect_to_write()
         return self._call(request)
+
+    def expect_to_write(self) -> None:
+        """Raise `Retry` if another operator may lead by now."""
+        if not self._may_write():
+            raise Retry(Reason.ApiUnavailable, "this operator does not lead any more, and writes nothing")
 
     def get(self, path: str) -> ApiResponse:
         """Read one object outside the write limit."""
@@ -142,7 +158,7 @@ class Sender:
             auth_settings=["BearerToken"],
         )
         try:
-            response = self._client.call_api(*serialized, _request_timeout=WRITE_TIMEOUT_SECONDS)
+            response = self._client.call_api(*serialized, _request_timeout=self._timeout)
             content = response.read()
         except (HTTPError, ApiException, OSError) as error:
             raise Retry(Reason.ApiUnavailable, f"the API server cannot be reached: {_brief(error)}") from error

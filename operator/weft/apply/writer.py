@@ -81,6 +81,7 @@ class Writer:
                 self._label(action)
             case ForgetWorker():
                 self._expect_served(action.namespace)
+                self._sender.expect_to_write()
                 self._routers.forget(action)
             case ApplyObject():
                 return self._apply(action)

@@ -305,11 +305,7 @@ def fabric(
 
 
 @app.command()
-def crds(
-    directory: Annotated[
-        Path, typer.Argument(metavar="DIRECTORY", help="folder to write the CustomResourceDefinitions to")
-    ] = Path("crds"),
-) -> None:
+def crds(directory: options.CrdsDirectory = Path("crds")) -> None:
     """Write the CustomResourceDefinitions as YAML files."""
     from weft.api import write_crds
 
@@ -350,6 +346,7 @@ def run(  # noqa: PLR0913 - one option a setting, as on every operator's command
     moves_per_hour: options.MovesPerHour = 0,
     moves_at_once: options.MovesAtOnce = 8,
     allow_relaxation: options.AllowRelaxations = None,
+    leader_elect: options.LeaderElect = False,
     record: options.Record = None,
     record_megabytes: options.RecordMegabytes = 512,
     plain_logs: Annotated[bool, typer.Option("--plain-logs", help="log lines for people instead of JSON")] = False,
@@ -379,6 +376,7 @@ def run(  # noqa: PLR0913 - one option a setting, as on every operator's command
             moves_per_hour=moves_per_hour,
             moves_at_once=moves_at_once,
             relaxations=tuple(allow_relaxation or ()),
+            leader_elect=leader_elect,
             record=record,
             record_megabytes=record_megabytes,
         )

@@ -83,11 +83,11 @@ def first_missing(vitals: Vitals) -> str | None:
 
 
 class ProbeServer:
-    """Serves the three endpoints on one port."""
+    """Serves the three endpoints on one port. Without `vitals` this process stands by: it is well and does nothing."""
 
-    def __init__(self, vitals: Vitals, telemetry: Telemetry) -> None:
+    def __init__(self, telemetry: Telemetry) -> None:
         """The server does not listen before `start`."""
-        self._vitals = vitals
+        self.vitals: Vitals | None = None
         self._telemetry = telemetry
         application = web.Application()
         application.router.add_get("/healthz", self._healthz)
@@ -107,15 +107,18 @@ class ProbeServer:
         await self._runner.cleanup()
 
     async def _healthz(self, _: web.Request) -> web.Response:
-        broken = first_broken(self._vitals, time.monotonic())
+        broken = first_broken(self.vitals, time.monotonic()) if self.vitals else None
         return web.Response(status=500, text=f"not so: {broken}\n") if broken else web.Response(text="ok\n")
 
     async def _readyz(self, _: web.Request) -> web.Response:
-        missing = first_missing(self._vitals)
+        missing = first_missing(self.vitals) if self.vitals else None
         return web.Response(status=503, text=f"not yet: {missing}\n") if missing else web.Response(text="ok\n")
 
     async def _metrics(self, _: web.Request) -> web.Response:
         """In a thread: a page of a thousand pools takes 0.15 s of one core, and the loop has other work."""
-        self._telemetry.snapshot_age.set(self._vitals.cache_age_seconds())
-        text = await asyncio.to_thread(self._telemetry.text)
+        if self.vitals is None:
+            text = self._telemetry.text_of_standby()
+        else:
+            self._telemetry.snapshot_age.set(self.vitals.cache_age_seconds())
+            text = await asyncio.to_thread(self._telemetry.text)
         return web.Response(body=text, headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})

@@ -22,11 +22,14 @@ from weft.control.converging.converge_loop import ConvergeLoop
 from weft.control.converging.view import Viewer
 from weft.control.deciding.decide_loop import DecideLoop
 from weft.control.health import ProbeServer, Pulse, Vitals
+from weft.control.leading import ANSWER_SECONDS, AlwaysLeads, Contender, lease_namespace, seconds_with_pauses
 from weft.control.logs import set_up_logs
 from weft.control.metrics.telemetry import Telemetry
 from weft.control.wake import Wake
 from weft.control.watches.listing import keep_listing
 from weft.control.watches.watching import KopfThread, Watched
+from weft.domain.errors import Blocked
+from weft.domain.reasons import Reason
 from weft.observe.api_server.clock import ClusterClock
 from weft.observe.api_server.lookups import ConfigFiles, Priorities
 from weft.observe.api_server.pod_logs import PodLogs
@@ -47,6 +50,7 @@ if TYPE_CHECKING:
 
     from kubernetes.client import ApiClient
 
+    from weft.control.leading import Leadership
     from weft.control.options import RunOptions
     from weft.observe.sources.source import MetricsSource
 
@@ -55,6 +59,8 @@ STOP_SECONDS = 2.0
 HANGING_THREAD_SECONDS = 0.2
 WATCH_CHECK_SECONDS = 5.0
 THREADS = 24
+CLUSTER_REFUSES = 3  # the exit code that the command line has for it
+LED_NO_MORE = "the Lease was not renewed in time, or another operator holds it: this one ends"
 
 log = logging.getLogger(__name__)
 
@@ -68,8 +74,31 @@ class Operator:
         self.port = 0
 
     async def serve(self, stop: asyncio.Event, client: ApiClient | None = None) -> None:
-        """Run until `stop` is set. Raises `Blocked` without usable credentials."""
+        """Run until `stop` is set. Raises `Blocked` without usable credentials, or if another operator may lead."""
         client = client or connect(self._options)
+        telemetry, leadership = Telemetry(), self._leadership(client)
+        probes = ProbeServer(telemetry)
+        self.port = await probes.start(self._options.host, self._options.port)
+        log.info("probes and metrics on port %d", self.port)
+        async with contextlib.AsyncExitStack() as exits:
+            exits.push_async_callback(probes.stop)
+            exits.push_async_callback(leadership.resign)
+            if await leadership.lead(stop):
+                telemetry.leads.set(1)
+                await self._work(leadership, client, telemetry, probes, stop)
+        if not stop.is_set():
+            log.error(LED_NO_MORE)
+            raise Blocked(Reason.ApiUnavailable, LED_NO_MORE)
+
+    async def _work(
+        self,
+        leadership: Leadership,
+        client: ApiClient,
+        telemetry: Telemetry,
+        probes: ProbeServer,
+        stop: asyncio.Event,
+    ) -> None:
+        """Observe, decide and converge for as long as this process leads, or until `stop` is set."""
         served = ", ".join(self._options.namespaces)
         log.info("serving %s of %s", f"only {served}" if served else "all namespaces", client.configuration.host)
         async with contextlib.AsyncExitStack() as exits:
@@ -81,7 +110,10 @@ class Operator:
             exits.callback(bucket.stop)
             wake = Wake(SETTLE_SECONDS)
             wants: list[Callable[[str | None], None]] = []
-            context = self._context(client, bucket, (executor, writing), lambda uid: _spread(wake, wants, uid))
+            sender = Sender(client, bucket, leadership.may_write)
+            context = self._context(
+                client, sender, telemetry, (executor, writing), lambda uid: _spread(wake, wants, uid)
+            )
             exits.push_async_callback(context.collector.close)
             exits.push_async_callback(context.downloads.close)
             converge = ConvergeLoop(context, Viewer(context).view)
@@ -89,7 +121,7 @@ class Operator:
             told = partial(_spread, wake, wants, None)
             watched = Watched(client, context.resources, self._options.namespaces)
             watching = KopfThread(watched)
-            await self._probes(exits, context, watching)
+            probes.vitals = _vitals(context, watching)
             watching.start()
             exits.callback(watching.stop, STOP_SECONDS)
             context.cluster.start()
@@ -102,32 +134,26 @@ class Operator:
                 keep_looking_back(context),
             )
             async with _running(*loops, _measure_lag(context), _keep_watching(watching, context.pulse)):
-                await stop.wait()
+                await leadership.keep(stop)
             log.info("stopping")
 
-    async def _probes(self, exits: contextlib.AsyncExitStack, context: Context, watching: KopfThread) -> None:
-        vitals = Vitals(
-            context.pulse,
-            lambda: context.synced,
-            lambda: context.cluster.age_seconds,
-            watching.watchers,
-            watching.expected_watchers,
-        )
-        probes = ProbeServer(vitals, context.telemetry)
-        self.port = await probes.start(self._options.host, self._options.port)
-        exits.push_async_callback(probes.stop)
-        log.info("probes and metrics on port %d", self.port)
+    def _leadership(self, client: ApiClient) -> Leadership:
+        if not self._options.leader_elect:
+            return AlwaysLeads()
+        asking = Sender(client, TokenBucket(), timeout=ANSWER_SECONDS)
+        return Contender(asking, lease_namespace(), seconds_with_pauses)
 
     def _context(
         self,
         client: ApiClient,
-        bucket: TokenBucket,
+        sender: Sender,
+        telemetry: Telemetry,
         executors: tuple[ThreadPoolExecutor, ThreadPoolExecutor],
         changed: Callable[[str | None], None],
     ) -> Context:
         options, (executor, writing) = self._options, executors
         clock = ClusterClock()
-        reader, sender, telemetry = Reader(client, clock.hear), Sender(client, bucket), Telemetry()
+        reader = Reader(client, clock.hear)
         resources = ResourceCache(changed)
         resources.expect(options.namespaces)
         cluster = ClusterCache(reader, options.namespaces, changed, clock.now)
@@ -153,16 +179,35 @@ class Operator:
         )
 
 
+def _vitals(context: Context, watching: KopfThread) -> Vitals:
+    return Vitals(
+        context.pulse,
+        lambda: context.synced,
+        lambda: context.cluster.age_seconds,
+        watching.watchers,
+        watching.expected_watchers,
+    )
+
+
 def run(options: RunOptions) -> None:
-    """Run an operator in this process until SIGTERM or SIGINT. Raises `Blocked` without usable credentials."""
+    """Run an operator in this process until SIGTERM or SIGINT; raises what `Operator.serve` does."""
     set_up_logs(as_json=options.json_logs)
-    asyncio.run(_until_signal(options))
+    try:
+        asyncio.run(_until_signal(options))
+    except Blocked:
+        _end_if_threads_hang(CLUSTER_REFUSES)
+        raise
+    _end_if_threads_hang(0)
+
+
+def _end_if_threads_hang(exit_code: int) -> None:
+    """End the process if a request has no answer, for which Python would wait: every write is safe to repeat."""
     for thread in threading.enumerate():
         if thread is not threading.current_thread() and not thread.daemon:
             thread.join(HANGING_THREAD_SECONDS)
-    if threading.active_count() > 1:  # a request without an answer: every write is safe to repeat, so exit
+    if threading.active_count() > 1:
         logging.shutdown()
-        os._exit(0)
+        os._exit(exit_code)
 
 
 async def _until_signal(options: RunOptions) -> None:

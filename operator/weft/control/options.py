@@ -26,6 +26,7 @@ class RunOptions:
     pods that passes create or release concurrently; `writes_per_second` and `burst_writes` limit all writes.
     `moves_per_hour` and `moves_at_once` limit how many replicas start to move to make room for others; 0 moves none.
     `relaxations` are what pods may do beyond Pod Security `restricted` if their resource asks for it.
+    `leader_elect`: share a Lease with other operators, and stand by while another one holds it.
     `record` is a folder for decision records of at most `record_megabytes` in all; None records nothing.
     """
 
@@ -48,6 +49,7 @@ class RunOptions:
     moves_per_hour: int = 0
     moves_at_once: int = 8
     relaxations: tuple[str, ...] = ()
+    leader_elect: bool = False
     record: Path | None = None
     record_megabytes: int = 512
 

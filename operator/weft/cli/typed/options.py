@@ -152,6 +152,12 @@ AllowRelaxations = Annotated[
     ),
 ]
 
+CrdsDirectory = Annotated[
+    Path, typer.Argument(metavar="DIRECTORY", help="folder to write the CustomResourceDefinitions to")
+]
+LeaderElect = Annotated[
+    bool, typer.Option("--leader-elect", help="stand by while another operator holds the Lease weft of this namespace")
+]
 Record = Annotated[
     Path | None,
     typer.Option("--record", metavar="DIR", help="keep what each decision saw and said, for `weft replay`"),

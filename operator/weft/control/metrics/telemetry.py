@@ -46,6 +46,7 @@ class Telemetry:
         )
         for loop in ("decide", "converge"):
             self.failures.labels(loop, "Bug")  # from zero on: a series that begins at one has not increased
+        self.leads = self._gauge("weft_leader", "1 while this process decides and writes, 0 while it stands by", ())
         self.snapshot_age = self._gauge("weft_snapshot_age_seconds", "Age of the oldest cache", ())
         self._engines_read = self._gauge(
             "weft_engines_read", "Engines whose metrics are known, by who told them", ("origin",)
@@ -73,6 +74,10 @@ class Telemetry:
         for reason, count in reasons.items():
             self.decisions.labels(reason).inc(count)
         return self._pass.show(ShownPass(snapshot, decisions, crews_of(snapshot.pods)))
+
+    def text_of_standby(self) -> bytes:
+        """Only that this process does not lead: whatever it could say of pools and passes, the leader says."""
+        return generate_latest(self.registry.restricted_registry(["weft_leader"]))
 
     def text(self) -> bytes:
         """The current metrics in Prometheus' text format. Any thread may ask."""
