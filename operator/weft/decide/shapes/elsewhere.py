@@ -21,11 +21,10 @@ from weft.decide.shapes.at_maximum import (
     wanted_at_its_maximum,
 )
 from weft.decide.shapes.comparing import come_first, just_wanted, never_serves_less, part_served, serves_the_rate
-from weft.decide.shapes.holes import fit, held_by_its_own, place_in_turn, serves
+from weft.decide.shapes.holes import first_in, fit, held_by_its_own, may_serve, place_in_turn, serves
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.scaling_spec import ScalingMode
 from weft.domain.texts.figures import counted
-from weft.domain.values.changed import changed
 from weft.scaling.sight import GAP_SECONDS
 
 if TYPE_CHECKING:
@@ -147,8 +146,7 @@ class Search:
         """The first shape for each accelerator, even if it is incompatible with what the other half runs now."""
         found: dict[str, Shape] = {}
         for each in candidates:
-            may_serve = serves(each) or each.verdict.reason is Reason.PairIncompatible
-            if may_serve and each.shape.accelerator not in found and self._may_hold(turn, each):
+            if may_serve(each) and each.shape.accelerator not in found and self._may_hold(turn, each):
                 found[each.shape.accelerator] = each.shape
         return found
 
@@ -159,9 +157,7 @@ class Search:
         if other.prediction is not None and other.prediction.capacity > 0:
             worth = min(float(max(have, just_wants(turn, self.start.now))), MORE * have)
             needed = NEARLY * worth * plan.prediction.capacity / other.prediction.capacity
-        stand_in = changed(turn.planned, plan=changed(plan, shape=other.shape))
-        one = from_nothing(changed(turn, planned=stand_in), 1)
-        return fit([one] * max(1, math.floor(needed)), free, held_by_its_own([turn], free))
+        return fit([first_in(turn, other.shape)] * max(1, math.floor(needed)), free, held_by_its_own([turn], free))
 
     def _held(self, pairs: Sequence[tuple[Turn, Turn]], peers: Iterable[Turn]) -> list[int]:
         """How many of the wanted replicas of each pool have a place beside those of `peers`.

@@ -3,11 +3,13 @@
 Where the best shape has not all the places that are wanted, a pool that runs nothing takes the shape whose places serve
 most, first in rank among equals. A pool that runs, or waits to run again after a failure, keeps its shape until the
 better one has a place, and in the end enough of them to serve no less than now: a pool that waits holds no place, and
-would change its shape whenever somebody else takes one. Both halves of a split have a place, or neither has.
+would change its shape whenever somebody else takes one. Both halves of a split have a place, or neither has: where no
+shape of one half alone gives them one, both take others.
 """
 
 from __future__ import annotations
 
+from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
 from weft.decide.course import from_nothing
@@ -22,6 +24,7 @@ from weft.decide.shapes.at_maximum import MORE, would_be_too_small_again
 from weft.decide.shapes.comparing import as_many_as_serve_now, wanted_at_once
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.spec import RolloutStrategy
+from weft.domain.values.changed import changed
 from weft.placement import ALONE, Slot
 
 if TYPE_CHECKING:
@@ -30,8 +33,10 @@ if TYPE_CHECKING:
     from weft.decide.availability import Availability
     from weft.decide.course import Course, Growth, Turn
     from weft.decide.shapes.start import Replan
-    from weft.domain.shape import Candidate
+    from weft.domain.shape import Candidate, Shape
     from weft.placement import FreeMap, Hold
+
+    _Wishes = tuple[WishedShape | None, ...]
 
 _SERVES = frozenset({Reason.CostsMore, Reason.SimplerWins, Reason.AtMaximum, Reason.ShapeKept})
 
@@ -53,12 +58,15 @@ def shapes_with_a_place(courses: Sequence[Course], free: FreeMap, replan: Replan
     most, found = min(_parts_placed([course.growth for course in courses], whole, free)), None
     if most >= 1.0:
         return Fitting(most, None)
-    for wishes in _smaller(turns, free):
-        tried = replan(turns, wishes)
-        part = 0.0 if tried is None else min(_parts_placed(list(map(_all, tried)), whole, free))
-        if part > most:
-            most, found = part, tried
-        if most >= 1.0:
+    for others in (_smaller, _both_smaller):
+        for wishes in others(turns, free):
+            tried = replan(turns, wishes)
+            part = 0.0 if tried is None else min(_parts_placed(list(map(_all, tried)), whole, free))
+            if part > most:
+                most, found = part, tried
+            if most >= 1.0:
+                break
+        if most > 0.0:
             break
     return Fitting(most, found)
 
@@ -83,7 +91,7 @@ def _runs_or_rests(course: Course) -> bool:
     return growth.have > 0 or growth.missing < 1 or course.turn.asked is not None
 
 
-def _smaller(turns: Sequence[Turn], free: FreeMap) -> Iterator[tuple[WishedShape | None, ...]]:
+def _smaller(turns: Sequence[Turn], free: FreeMap) -> Iterator[_Wishes]:
     """Wishes for other shapes that meet the SLO, best first, for one half at a time.
 
     A half that has a place keeps its shape while the other has none.
@@ -95,6 +103,26 @@ def _smaller(turns: Sequence[Turn], free: FreeMap) -> Iterator[tuple[WishedShape
         why = _would_be_better(turn)
         for each in filter(serves, turn.planned.plan.alternatives):
             yield tuple(WishedShape(each.shape, why) if other is turn else None for other in turns)
+
+
+def _both_smaller(turns: Sequence[Turn], free: FreeMap) -> Iterator[_Wishes]:
+    """Wishes for other shapes of both halves of a split at once that have a place beside each other, best first.
+
+    Whether the two go together is for who plans them. A single pool has no wishes here.
+    """
+    if len(turns) == 1:
+        return
+    has_a_place = [fit([_first(turn)], free) for turn in turns]
+    where = [" beside the other half" if alone else "" for alone in has_a_place]
+    reasons = list(map(_would_be_better, turns, where))
+    others = [
+        [each.shape for each in filter(may_serve, turn.planned.plan.alternatives) if _fits_as(turn, each.shape, free)]
+        for turn in turns
+    ]
+    for ranks in sorted(product(*(range(len(shapes)) for shapes in others)), key=lambda ranks: (sum(ranks), ranks)):
+        pair = [shapes[rank] for shapes, rank in zip(others, ranks, strict=True)]
+        if fit([first_in(*each) for each in zip(turns, pair, strict=True)], free):
+            yield tuple(WishedShape(*each) for each in zip(pair, reasons, strict=True))
 
 
 def kept_for_want_of_room(turns: Sequence[Turn], available: Availability, replan: Replan) -> Sequence[Turn]:
@@ -179,6 +207,16 @@ def _first(turn: Turn) -> Growth:
     return from_nothing(turn, 1)
 
 
+def first_in(turn: Turn, shape: Shape) -> Growth:
+    """The growth by one replica of another shape, as far as places go: all else is as in the pool's plan."""
+    planned = turn.planned
+    return _first(changed(turn, planned=changed(planned, plan=changed(planned.plan, shape=shape))))
+
+
+def _fits_as(turn: Turn, shape: Shape, free: FreeMap) -> bool:
+    return fit([first_in(turn, shape)], free)
+
+
 def _all(turn: Turn) -> Growth:
     """The growth of a pool from nothing to the desired count."""
     return from_nothing(turn, turn.scale.desired)
@@ -250,6 +288,11 @@ def serves(candidate: Candidate) -> bool:
     return candidate.prediction is not None and candidate.verdict.reason in _SERVES
 
 
+def may_serve(candidate: Candidate) -> bool:
+    """Whether a candidate serves, or would not go with the other half as that is planned, and may with another one."""
+    return serves(candidate) or candidate.verdict.reason is Reason.PairIncompatible
+
+
 def _why_it_stays(turn: Turn) -> Explanation:
     if not would_be_too_small_again(turn):
         return _would_be_better(turn)
@@ -258,8 +301,8 @@ def _why_it_stays(turn: Turn) -> Explanation:
     return Explanation(Reason.Outgrown, f"{plan.shape} would be better, but {lacks}: {plan.verdict.message}")
 
 
-def _would_be_better(turn: Turn) -> Explanation:
+def _would_be_better(turn: Turn, where: str = "") -> Explanation:
     plan = turn.planned.plan
     room = as_many_as_serve_now(turn) if comes_back(turn.planned) else turn.scale.desired
-    message = f"{plan.shape} would be better, but nothing has room for {room} of it: {plan.verdict.message}"
+    message = f"{plan.shape} would be better, but nothing has room for {room} of it{where}: {plan.verdict.message}"
     return Explanation(Reason.HolesTooSmall, message)
