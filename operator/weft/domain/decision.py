@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from weft.domain.room import DomainRoom
     from weft.domain.shape import EngineRelease, Shape
     from weft.domain.snapshot import ResourceKey
+    from weft.domain.spec import Pairs
     from weft.domain.status import Condition, Observed, PoolStatus
     from weft.domain.transport import Transport
 
@@ -21,13 +22,17 @@ if TYPE_CHECKING:
 class CapacityRequest:
     """Missing capacity: `groups` groups, each of `nodes` nodes in one NVLink domain with `gpus_per_node` free on each.
 
-    A group is a replica, or a pipeline stage where stages may spread over domains.
+    A group is a replica, or a pipeline stage where stages may spread over domains. `besides` is what each of the nodes
+    needs that others with free GPUs lack, as quantities by resource. So many groups (`on_free_gpus`) need nothing else,
+    and no node has that.
     """
 
     accelerator: str
     groups: int
     nodes: int
     gpus_per_node: int
+    besides: Pairs = ()
+    on_free_gpus: int = 0
 
     @property
     def domain_gpus(self) -> int:
@@ -36,8 +41,8 @@ class CapacityRequest:
 
     @property
     def gpus(self) -> int:
-        """GPUs of all groups."""
-        return self.groups * self.domain_gpus
+        """GPUs of all groups, but for those that are free."""
+        return (self.groups - self.on_free_gpus) * self.domain_gpus
 
 
 @made_often

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from weft.placement.clearing import Movable, Requirements
 from weft.placement.comparison import Comparison, compare
-from weft.placement.eligibility import EligibleDomain, eligible_domains
+from weft.placement.eligibility import EligibleDomain, amount_of, eligible_domains
 from weft.placement.freemap import FreeMap, Hold, spares_of
+from weft.placement.lacking import lacking_besides_gpus
 from weft.placement.names import natural
 from weft.placement.recheck import domain_lost, leaves_domain, slot_is_still_free, slot_lost
 from weft.placement.refusal import PlacementRefusal
@@ -33,6 +34,7 @@ __all__ = [
     "Requirements",
     "Slot",
     "Supplier",
+    "amount_of",
     "by_accelerator",
     "choose_victims",
     "cliques_of",
@@ -42,6 +44,7 @@ __all__ = [
     "eligible_domains",
     "find_slot",
     "is_selected",
+    "lacking_besides_gpus",
     "leaves_domain",
     "left_out",
     "natural",

@@ -191,7 +191,7 @@ def has_the_rest(node: FabricNode, needs: Mapping[str, float]) -> Explanation | 
     left = dict(node.left)
     for resource, amount in needs.items():
         if (there := left.get(resource, 0.0)) < amount:
-            message = f"node {node.name} has {_shown(resource, there)} {resource}, not {_shown(resource, amount)}"
+            message = f"node {node.name} has {amount_of(resource, there)} {resource}, not {amount_of(resource, amount)}"
             return Explanation(Reason.NodeLacksResource, message + _what_it_has_instead(node, resource))
     return None
 
@@ -203,6 +203,7 @@ def _what_it_has_instead(node: FabricNode, resource: str) -> str:
     return f" (its RDMA devices: {named})" if is_device and named else ""
 
 
-def _shown(resource: str, amount: float) -> str:
+def amount_of(resource: str, amount: float) -> str:
+    """`8`, `1.5`, or `900Gi` of a resource that counts bytes."""
     unit, name = (GIB, "Gi") if resource in _IN_BYTES or resource.startswith(HUGE_PAGES) else (1, "")
     return f"{max(0.0, amount) / unit:.1f}".removesuffix(".0") + name

@@ -84,7 +84,7 @@ def _targets(pool: StandingPool) -> Iterator[Reading]:
 
 
 def _requested(pool: DecidedPool) -> Iterator[Reading]:
-    if (request := pool.decision.request) is not None:
+    if (request := pool.decision.request) is not None and request.gpus:
         yield (request.accelerator, request.domain_gpus, request.gpus_per_node), request.gpus
 
 

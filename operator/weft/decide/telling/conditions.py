@@ -12,8 +12,10 @@ from weft.domain.reasons import Explanation, Reason
 from weft.domain.relaxations import relaxations_refused
 from weft.domain.status import FALSE, TRUE, UNKNOWN, Condition
 from weft.domain.texts.figures import agreeing
+from weft.domain.texts.units import parse_quantity
 from weft.engines import adapter_for
 from weft.engines.images.tags import image_mismatch
+from weft.placement import amount_of
 
 if TYPE_CHECKING:
     from weft.domain.decision import CapacityRequest
@@ -63,11 +65,30 @@ def capacity_requested(request: CapacityRequest | None) -> tuple[Condition, ...]
     """What would have to be added; no condition while nothing is missing."""
     if request is None:
         return ()
-    on = (
-        "on one node"
-        if request.nodes == 1
-        else f"in one NVLink domain, {request.gpus_per_node} on each of {request.nodes} nodes"
-    )
-    noun = agreeing(request.groups * request.domain_gpus, "GPU", "GPUs")
-    message = f"{request.groups} x {request.domain_gpus} {request.accelerator} {noun} free {on}"
-    return (Condition("CapacityRequested", TRUE, Explanation(Reason.NoSlot, message)),)
+    parts = [_gpus_requested(request)] if request.gpus else []
+    parts += [_requested_beside_gpus(request)] if request.on_free_gpus else []
+    reason = Reason.NoSlot if request.gpus else Reason.NodeLacksResource
+    return (Condition("CapacityRequested", TRUE, Explanation(reason, "; ".join(parts))),)
+
+
+def _gpus_requested(request: CapacityRequest) -> str:
+    """GPUs that are not free, or not on nodes that have the rest."""
+    groups, besides = request.groups - request.on_free_gpus, f" with {_besides(request)}" if request.besides else ""
+    noun = agreeing(request.gpus, "GPU", "GPUs")
+    on = f"on one node{besides}"
+    if request.nodes > 1:
+        on = f"in one NVLink domain, {request.gpus_per_node} on each of {request.nodes} nodes{besides}"
+    return f"{groups} x {request.domain_gpus} {request.accelerator} {noun} free {on}"
+
+
+def _requested_beside_gpus(request: CapacityRequest) -> str:
+    """What every node lacks where the GPUs are free."""
+    noun = agreeing(request.gpus_per_node, "GPU is", "GPUs are")
+    on = "one node" if request.nodes == 1 else f"each of {request.nodes} nodes in one NVLink domain"
+    free = f"{request.gpus_per_node} {request.accelerator} {noun} free"
+    return f"{request.on_free_gpus} x {_besides(request)} on {on} where {free}: no node has that"
+
+
+def _besides(request: CapacityRequest) -> str:
+    each = (f"{amount_of(name, parse_quantity(amount))} {name}" for name, amount in request.besides)
+    return " and ".join(each)

@@ -22,10 +22,10 @@ from weft.decide.rollouts.weighing import waits_on_seconds
 from weft.decide.shapes.at_maximum import has_outgrown_one, met_lately, what_came
 from weft.decide.shapes.outgrown import is_short_since, looks_for_others_in_seconds
 from weft.decide.telling import conditions
+from weft.decide.telling.capacity import capacity_request
 from weft.decide.telling.forecasts import start_up_now
 from weft.decide.telling.placed_lately import most_placed, places_after
 from weft.decide.telling.placement import (
-    capacity_request,
     is_replaced,
     leaves_last,
     placement_of,
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 def outcome_of(course: Course, free: FreeMap, now: float) -> PoolOutcome:
     """All that a pass tells of one pool."""
-    pool, request = course.turn.planned.pool, capacity_request(course.growth)
+    pool, request = course.turn.planned.pool, capacity_request(course.growth, free)
     assignments = (*course.growth.kept, *course.growth.added)
     places = places_after(course.turn.memory.places, _how_many_have_a_place(course), now)
     decision = PoolDecision(

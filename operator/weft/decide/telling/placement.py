@@ -1,4 +1,4 @@
-"""Whether every replica has a place, in words: where they are, what is missing, and what would have to be added."""
+"""Whether every replica has a place, in words: where they are, and what is missing."""
 
 from __future__ import annotations
 
@@ -14,9 +14,7 @@ from weft.decide.replicas.health import NODE_LOST_SECONDS
 from weft.decide.rollouts.avoidance import avoided_by, come_last
 from weft.decide.rollouts.backoff import remaining_seconds
 from weft.decide.rollouts.rollout import limits_of
-from weft.domain.decision import CapacityRequest
 from weft.domain.reasons import Explanation, Reason
-from weft.domain.spec import DomainRule
 from weft.domain.texts.figures import counted
 from weft.domain.values.made_often import made_often
 from weft.domain.values.remembered import LastAnswers
@@ -224,14 +222,3 @@ def _why_waiting(failure: Failure) -> str:
     return (
         f"failed {times}, so the next attempt waits; {failure.explanation.reason.value}: {failure.explanation.message}"
     )
-
-
-def capacity_request(growth: Growth) -> CapacityRequest | None:
-    """What nothing in the fabric has room for: what a cluster autoscaler, or a person, would have to add."""
-    missing = growth.missing - len(growth.added)
-    if not growth.lacks_a_slot or missing < 1:
-        return None
-    shape, stages = growth.planned.plan.shape, 1
-    if growth.planned.spec.placement.domain is DomainRule.Preferred:
-        stages = shape.pods // max(1, shape.domain_group_gpus // shape.gpus_per_pod)
-    return CapacityRequest(shape.accelerator, missing * stages, shape.pods // stages, shape.gpus_per_pod)
