@@ -118,6 +118,18 @@ async def test_one_that_stands_by_is_well_and_says_nothing_that_an_alert_could_c
     assert ["weft_leader 0.0"] == [line for line in page.splitlines() if not line.startswith("#")]
 
 
+async def test_one_that_could_not_go_on_for_the_leader_is_not_ready() -> None:
+    """Without the Role for the Lease, say: pods that stand by for ever would look as if all were well."""
+    server = ProbeServer(Telemetry(), lambda: "the Lease is forbidden")
+    port = await server.start("127.0.0.1", 0)
+    try:
+        async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session, session.get("/readyz") as answer:
+            assert (503, "not yet: the Lease is forbidden\n") == (answer.status, await answer.text())
+            assert "ok\n" == await _body(session, "/healthz")
+    finally:
+        await server.stop()
+
+
 async def _body(session: aiohttp.ClientSession, path: str) -> str:
     async with session.get(path) as answer:
         assert 200 == answer.status

@@ -213,6 +213,10 @@ def test_what_is_in_the_way_is_told_once(leases: Leases, caplog: pytest.LogCaptu
     assert [each.message for each in caplog.records] == [
         'Lease weft-system/weft cannot be read or written: leases "weft" is forbidden'
     ]
+    assert candidate.trouble() == caplog.records[0].message
+    leases.refusal = None
+    assert candidate.try_to_hold()
+    assert candidate.trouble() is None
 
 
 @pytest.mark.parametrize("spec", [None, {}, {"holderIdentity": ""}, {"leaseTransitions": None}])

@@ -85,10 +85,11 @@ def first_missing(vitals: Vitals) -> str | None:
 class ProbeServer:
     """Serves the three endpoints on one port. Without `vitals` this process stands by: it is well and does nothing."""
 
-    def __init__(self, telemetry: Telemetry) -> None:
-        """The server does not listen before `start`."""
+    def __init__(self, telemetry: Telemetry, trouble: Callable[[], str | None] = lambda: None) -> None:
+        """The server does not listen before `start`; `trouble` is what keeps a standby from going on for the leader."""
         self.vitals: Vitals | None = None
         self._telemetry = telemetry
+        self._trouble = trouble
         application = web.Application()
         application.router.add_get("/healthz", self._healthz)
         application.router.add_get("/readyz", self._readyz)
@@ -111,7 +112,7 @@ class ProbeServer:
         return web.Response(status=500, text=f"not so: {broken}\n") if broken else web.Response(text="ok\n")
 
     async def _readyz(self, _: web.Request) -> web.Response:
-        missing = first_missing(self.vitals) if self.vitals else None
+        missing = first_missing(self.vitals) if self.vitals else self._trouble()
         return web.Response(status=503, text=f"not yet: {missing}\n") if missing else web.Response(text="ok\n")
 
     async def _metrics(self, _: web.Request) -> web.Response:

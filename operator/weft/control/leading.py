@@ -52,6 +52,9 @@ class Leadership(Protocol):
     def may_write(self) -> bool:
         """Whether a write may be sent now; thread-safe."""
 
+    def trouble(self) -> str | None:
+        """What keeps this process from taking part in the election, in words, or None."""
+
     async def lead(self, stop: asyncio.Event) -> bool:
         """Return True once this process leads, or False if `stop` was set before."""
 
@@ -68,6 +71,10 @@ class AlwaysLeads:
     def may_write(self) -> bool:
         """Always."""
         return True
+
+    def trouble(self) -> str | None:
+        """There is none."""
+        return None
 
     async def lead(self, stop: asyncio.Event) -> bool:
         """At once."""
@@ -101,11 +108,16 @@ class Contender:
         self._until = -math.inf
         self._seen = _Seen("", -math.inf)
         self._told = ToldOnce()
+        self._trouble: str | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="weft-lease")
 
     def may_write(self) -> bool:
         """Whether nobody else may have taken the Lease yet."""
         return self._clock() < self._until
+
+    def trouble(self) -> str | None:
+        """Why the Lease could not be read or written the last time."""
+        return self._trouble
 
     async def lead(self, stop: asyncio.Event) -> bool:
         """Try until the Lease is held."""
@@ -134,9 +146,10 @@ class Contender:
         """Take or renew the Lease; False if another one holds it, was faster, or nobody answers."""
         asked = self._clock()
         try:
-            held = self._hold(asked)
+            held, self._trouble = self._hold(asked), None
         except (Retry, Blocked) as error:
-            self._tell(f"Lease {self._namespace}/{LEASE} cannot be read or written: {error.message}")
+            self._trouble = f"Lease {self._namespace}/{LEASE} cannot be read or written: {error.message}"
+            self._tell(self._trouble)
             return False
         if held:
             self._until = asked + RENEW_SECONDS

@@ -77,7 +77,7 @@ class Operator:
         """Run until `stop` is set. Raises `Blocked` without usable credentials, or if another operator may lead."""
         client = client or connect(self._options)
         telemetry, leadership = Telemetry(), self._leadership(client)
-        probes = ProbeServer(telemetry)
+        probes = ProbeServer(telemetry, leadership.trouble)
         self.port = await probes.start(self._options.host, self._options.port)
         log.info("probes and metrics on port %d", self.port)
         async with contextlib.AsyncExitStack() as exits:
