@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,6 +12,9 @@ from weft.domain.errors import Invalid
 from weft.domain.shape import EngineName
 from weft.domain.spec import EngineSpec, KVSpec, ShapePins
 from weft.shaping import choose
+
+if TYPE_CHECKING:
+    from weft.domain.shape import Plan
 
 KEEPS_ON_DISKS = EngineSpec(name=EngineName.VLLM, version="0.33.0")
 NAMES_NO_CONNECTOR = replace(KEEPS_ON_DISKS, version="0.22.1")
@@ -24,6 +28,7 @@ LATENT_STAGES = Wish(
 )
 SHARED_CONTEXTS = Wish(DEEPSEEK, (H200,), pins=ShapePins(tensor_parallel=8, decode_context_parallel=8))
 RECURS = Wish("Qwen3-Next-80B-A3B-Instruct", (H200,))
+ONE_POD = Wish(LLAMA_8B, (H200,), pins=ShapePins(tensor_parallel=8))
 RANKS_OF_A_POD = ShapePins(tensor_parallel=1, data_parallel=8, expert_parallel=8)
 
 
@@ -70,12 +75,55 @@ def test_what_would_lose_or_overrun_its_files_keeps_none_on_disks(wish: Wish, wo
     assert words in refused.value.message
 
 
+def keeping(wish: Wish, engine: EngineSpec) -> Wish:
+    return replace(wish, kv=KVSpec(offload_json='{"backend":"LMCache","size":"64Gi"}'), engine=engine)
+
+
+def running(wish: Wish, version: str = "0.22.1") -> Plan:
+    """A plan of several GPUs as a release before this refusal made it."""
+    found = replace(wish, engine=replace(NAMES_NO_CONNECTOR, version=version)).plan()
+    assert found.shape.gpus > 1
+    return found
+
+
+@pytest.mark.parametrize("wish", [SEVERAL_PODS, LATENT_STAGES, ONE_POD], ids=["pods", "stages", "pod"])
+def test_no_pool_begins_with_a_cache_that_finds_nothing_again(wish: Wish) -> None:
+    """Before 0.23.0 each process of a rank has hashes of its own."""
+    with pytest.raises(Invalid, match=r"LMCache finds nothing again in VLLM 0\.22\.1") as refused:
+        keeping(wish, NAMES_NO_CONNECTOR).plan()
+    assert "allowed: one GPU for each rank, 0.23.0 or later, or Native" in refused.value.message
+    assert chosen(wish, "Native", engine=NAMES_NO_CONNECTOR) is EngineName.VLLM
+
+
+@pytest.mark.parametrize("wish", [SEVERAL_PODS, LATENT_STAGES, ONE_POD], ids=["pods", "stages", "pod"])
+def test_replicas_that_serve_without_finding_anything_again_are_not_taken_from_anybody(wish: Wish) -> None:
+    """From 0.23.0 on no replica of several pods or latent stages came up, so that nobody loses one."""
+    before = running(wish)
+    assert keeping(wish, NAMES_NO_CONNECTOR).plan(before, before.engine).shape == before.shape
+
+
+def test_a_pool_whose_cache_finds_nothing_again_may_change_its_shape() -> None:
+    """It may have to: where its GPUs are gone, or its replicas too small."""
+    before = running(ONE_POD)
+    smaller = replace(ONE_POD, pins=ShapePins(tensor_parallel=4))
+    assert keeping(smaller, NAMES_NO_CONNECTOR).plan(before, before.engine).shape.tensor_parallel == 4
+
+
+def test_a_pool_that_goes_back_to_such_a_release_begins_anew() -> None:
+    with pytest.raises(Invalid, match="finds nothing again"):
+        keeping(ONE_POD, NAMES_NO_CONNECTOR).plan(running(ONE_POD, "0.32.0"))
+
+
+def test_ranks_that_are_one_process_find_what_they_keep_in_every_release() -> None:
+    assert chosen(Wish(LLAMA_8B, (H200,)), engine=NAMES_NO_CONNECTOR) is EngineName.VLLM
+    assert chosen(Wish(QWEN_MOE, (H200,), pins=RANKS_OF_A_POD), engine=NAMES_NO_CONNECTOR) is EngineName.VLLM
+
+
 @pytest.mark.parametrize("wish", [SEVERAL_PODS, LATENT_STAGES], ids=["pods", "stages"])
-def test_replicas_that_served_before_without_finding_anything_again_are_not_refused(wish: Wish) -> None:
-    """From 0.23.0 on no replica came up, so that nobody loses one."""
-    assert chosen(wish, engine=NAMES_NO_CONNECTOR) is EngineName.VLLM
+def test_where_the_connector_is_named_several_pods_and_latent_stages_are_refused_to_all(wish: Wish) -> None:
+    named = replace(NAMES_NO_CONNECTOR, version="0.23.0")
     with pytest.raises(Invalid, match=r"kvCache\.offload\.backend LMCache"):
-        chosen(wish, engine=replace(NAMES_NO_CONNECTOR, version="0.23.0"))
+        chosen(wish, engine=named)
 
 
 def test_stages_that_would_answer_from_what_they_lack_are_refused_in_every_release() -> None:

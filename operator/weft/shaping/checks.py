@@ -28,6 +28,7 @@ from weft.shaping.halves import (
     states_are_handed_over,
 )
 from weft.shaping.host_kv import (
+    lmcache_finds_what_it_keeps,
     lmcache_reuses_its_own_kv,
     the_host_keeps_more_kv_than_the_gpus,
     the_release_keeps_kv_on_disks_within_a_size,
@@ -328,6 +329,7 @@ CLAIMS: tuple[Claim, ...] = (
     _weight_blocks_stay_whole,
     _the_release_offloads_kv,
     the_release_keeps_kv_on_disks_within_a_size,
+    lmcache_finds_what_it_keeps,
     lmcache_reuses_its_own_kv,
     kv_goes_over_efa_where_wished,
     kv_goes_over_nvlink_where_wished,

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from weft.domain.model import Architecture
+    from weft.domain.shape import Shape
     from weft.domain.spec import PoolSpec
     from weft.shaping.case import ShapeCase
 
@@ -91,6 +92,33 @@ def lmcache_reuses_its_own_kv(case: ShapeCase) -> Explanation | None:
         return None
     why = next((sentence for wrong, sentence in _lmcache_claims(case) if wrong), None)
     return Explanation(Reason.ShapeInvalid, f"spec.kvCache.offload.backend LMCache {why}") if why is not None else None
+
+
+def lmcache_finds_what_it_keeps(case: ShapeCase) -> Explanation | None:
+    """Refuse ranks of several GPUs whose processes hash apart, but for a pool that runs such replicas (ADR 0062).
+
+    What no release can do is left to the next check, as no other release would help.
+    """
+    spec, shape = case.request.spec, case.option.shape
+    if spec.role.is_half or shape.engine is not EngineName.VLLM or not keeps_by_lmcache(spec):
+        return None
+    in_no_release = case.request.architecture.keeps_states or (spec.shape.decode_context_parallel or 1) > 1
+    if in_no_release or SEED in dict(spec.engine.env) or not _hashes_apart(shape, case.engine_version):
+        return None
+    running = case.request.incumbent
+    if running is not None and _hashes_apart(running.shape, running.engine.version):
+        return None
+    return Explanation(
+        Reason.EngineUnsupported,
+        f"spec.kvCache.offload.backend LMCache finds nothing again in {case.release}, where each process of a rank has "
+        "keys of its own; allowed: one GPU for each rank, 0.23.0 or later, or Native",
+    )
+
+
+def _hashes_apart(shape: Shape, version: str) -> bool:
+    """Whether scheduler and ranks are several processes, each with a hash of its own."""
+    several = shape.gpus > shape.data_parallel
+    return shape.engine is EngineName.VLLM and several and not means_a_server(version)
 
 
 def _lmcache_claims(case: ShapeCase) -> Iterator[tuple[bool, str]]:
