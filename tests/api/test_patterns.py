@@ -71,9 +71,18 @@ def test_names_are_those_that_kubernetes_takes(text: str) -> None:
     assert is_subdomain(text.removeprefix("*.")) == bool(re.search(HOST_NAME, text))
 
 
-def routed_by(parent: dict[str, str]) -> dict[str, object]:
+def routed_by(*parents: dict[str, object]) -> dict[str, object]:
     picker = {"name": "picker"}
-    return {"router": {"type": "Gateway", "gateway": {"parentRefs": [parent], "endpointPickerRef": picker}}}
+    return {"router": {"type": "Gateway", "gateway": {"parentRefs": [*parents], "endpointPickerRef": picker}}}
+
+
+def annotated(kib: int) -> dict[str, object]:
+    """Annotations of so many KiB in all, each of at most 4,096 characters of three bytes."""
+    each = 1024 * kib // 32
+    notes = {f"example.com/{index:04}": "\u20ac" * ((each - 16) // 3) for index in range(31)}
+    rest = 1024 * kib - sum(len(f"{key}{value}".encode()) for key, value in notes.items())
+    notes["x"] = "\u20ac" * (rest // 3) + "y" * (rest % 3 - 1)
+    return {"pod": {"annotations": notes}}
 
 
 @pytest.mark.parametrize(
@@ -84,6 +93,10 @@ def routed_by(parent: dict[str, str]) -> dict[str, object]:
         {"router": {"apiKeySecretRef": {"name": "c", "key": ".key..pem"}}},
         routed_by({"name": "web", "group": "", "kind": "Service"}),
         routed_by({"name": "web", "group": "gateway.networking.x-k8s.io", "kind": "XListenerSet"}),
+        routed_by({"name": "web"}, {"name": "web", "namespace": "edge"}, {"name": "web", "kind": "XListenerSet"}),
+        routed_by({"name": "web", "sectionName": "http"}, {"name": "web", "sectionName": "https"}),
+        routed_by({"name": "web", "port": 80}, {"name": "web", "port": 443}),
+        annotated(240),
     ],
 )
 def test_what_kubernetes_takes_is_taken(changes: dict[str, object]) -> None:
@@ -112,6 +125,16 @@ def test_what_kubernetes_takes_is_taken(changes: dict[str, object]) -> None:
         (routed_by({"name": "web", "group": "a b"}), "router.gateway.parentRefs.0.group"),
         (routed_by({"name": "web", "kind": "My Gateway"}), "router.gateway.parentRefs.0.kind"),
         (routed_by({"name": "web", "kind": "1Gateway"}), "router.gateway.parentRefs.0.kind"),
+        (routed_by({"name": "web"}, {"name": "web"}), "router.gateway.parentRefs: must name Gateway web once"),
+        (
+            routed_by({"name": "web"}, {"name": "a"}, {"name": "web", "sectionName": "http"}),
+            "router.gateway.parentRefs:",
+        ),
+        (
+            routed_by({"name": "web", "sectionName": "http"}, {"name": "web", "sectionName": "http"}),
+            "router.gateway.parentRefs: must name Gateway web once, or each time with another sectionName",
+        ),
+        (annotated(257), "pod.annotations: must have at most 240 KiB in all"),
     ],
 )
 def test_what_kubernetes_would_refuse_later_is_refused_when_it_is_read(changes: dict[str, object], field: str) -> None:

@@ -130,6 +130,16 @@ def test_the_name_that_a_quota_has_for_rdma_devices_is_refused_as_the_api_server
     assert message.endswith("such as rdma/hca")
 
 
+@pytest.mark.parametrize("resource", ["kubernetes.io/x", "devices.kubernetes.io/rdma"])
+def test_a_resource_of_kubernetes_itself_which_no_device_plugin_may_offer_is_refused(resource: str) -> None:
+    engine = replace(SPEC.engine, resources=((resource, "4"),))
+    world = World.of([board("b-0")], pool("chat", replace(SPEC, engine=engine)))
+    world.turn()
+    _, reason, message = world.condition("chat", "Planned")
+    assert reason == "SpecInvalid"
+    assert message.startswith(f"spec.engine.resources.rdma.resource {resource} is in a domain that Kubernetes keeps")
+
+
 @pytest.mark.parametrize("beside", [(), (("rdma/hca", "1"),)])
 def test_huge_pages_alone_are_refused_as_the_api_server_would(beside: tuple[tuple[str, str], ...]) -> None:
     pages = (*beside, ("hugepages-2Mi", "1024Mi"))

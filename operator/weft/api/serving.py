@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 from pydantic.config import JsonDict
 
 from weft.api.fields import (
@@ -25,12 +26,14 @@ from weft.api.fields import (
     described,
 )
 from weft.api.patterns import API_GROUP, API_KIND, DNS_LABEL, HOST_NAME, LABEL_KEY
-from weft.api.rules import VALIDATIONS, ApiModel, Rule
+from weft.api.rules import VALIDATIONS, ApiModel, Rule, refusal
 from weft.domain import spec
 from weft.domain.labels import GROUP, MANAGED_BY
 
 HostName = Annotated[str, Field(min_length=1, max_length=253, pattern=HOST_NAME)]
 Relaxation = Literal["IPCLock", "HostNetwork", "RunAsRoot", "WritableRoot"]
+
+MOST_ANNOTATION_BYTES = 240 * 1024  # of the 256 KiB that Kubernetes takes: Weft's own and others' come on top
 
 _OURS = (
     {
@@ -49,13 +52,25 @@ def _leaves_our_keys_alone(pod: Pod) -> bool:
     return not any(key.startswith(f"{GROUP}/") or key == MANAGED_BY for key in (*pod.labels, *pod.annotations))
 
 
+def _within_a_pods_limit(annotations: dict[str, str]) -> dict[str, str]:
+    total = sum(len(text.encode()) for pair in annotations.items() for text in pair)
+    if total > MOST_ANNOTATION_BYTES:
+        raise refusal(
+            f"must have at most {MOST_ANNOTATION_BYTES // 1024} KiB in all, keys and values together: Kubernetes takes "
+            f"256 KiB on a pod, Weft's own among them, and these have {total / 1024:.0f}"
+        )
+    return annotations
+
+
 class Pod(ApiModel):
     """The few pod fields a user may set. There is no other, and no hostPath."""
 
     labels: dict[LabelKey, LabelValue] = Field(
         default_factory=dict, max_length=32, description="Labels added to every pod.", json_schema_extra=_USER_KEYS
     )
-    annotations: dict[LabelKey, Annotated[str, Field(max_length=4096)]] = Field(
+    annotations: Annotated[
+        dict[LabelKey, Annotated[str, Field(max_length=4096)]], AfterValidator(_within_a_pods_limit)
+    ] = Field(
         default_factory=dict, max_length=32, description="Annotations added to every pod.", json_schema_extra=_USER_KEYS
     )
     service_account_name: ObjectName | None = described("ServiceAccount of the pods. Unset: the namespace's default.")
@@ -103,6 +118,28 @@ class ParentRef(ApiModel):
     section_name: ObjectName | None = described("Listener of the Gateway. Unset: every one.")
     port: Annotated[int, Field(ge=1, le=65535)] | None = described("Port of the listener. Unset: every one.")
 
+    @property
+    def gateway(self) -> tuple[str, str, str | None, str]:
+        """The Gateway whose listeners it selects."""
+        return self.group, self.kind, self.namespace, self.name
+
+    def is_distinct_from(self, other: ParentRef) -> bool:
+        """Whether a route takes both. The Gateway API's standard channel wants other section names, the rest ports."""
+        if self.gateway != other.gateway:
+            return True
+        alike = (self.section_name is None) == (other.section_name is None)
+        return alike and (self.section_name, self.port) != (other.section_name, other.port)
+
+
+def _distinct(parents: list[ParentRef]) -> list[ParentRef]:
+    for one, other in combinations(parents, 2):
+        if not one.is_distinct_from(other):
+            raise refusal(
+                f"must name {one.kind} {one.name} once, or each time with another sectionName: "
+                "the Gateway API takes no route with several references to the same"
+            )
+    return parents
+
 
 class EndpointPickerRef(ApiModel):
     """The endpoint picker's Service."""
@@ -114,7 +151,7 @@ class EndpointPickerRef(ApiModel):
 class Gateway(ApiModel):
     """A route through the Gateway API, with an endpoint picker of your own."""
 
-    parent_refs: list[ParentRef] = Field(
+    parent_refs: Annotated[list[ParentRef], AfterValidator(_distinct)] = Field(
         min_length=1, max_length=8, description="Gateways that the route attaches to.", json_schema_extra=ATOMIC
     )
     hostnames: Annotated[list[HostName], EACH_ONCE] = Field(

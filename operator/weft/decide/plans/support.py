@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from weft.domain.spec import EngineSpec, PlacementSpec, PoolSpec, RouterSpec, SplitSpec
 
 LEAST_SHARED_MEMORY_BYTES = 64 * MIB  # /dev/shm as container runtimes mount it by themselves
-_OF_QUOTAS = "requests."  # IsExtendedResourceName in pkg/apis/core/helper of Kubernetes
+# As in IsExtendedResourceName of Kubernetes (k8s.io/component-helpers), which kubelets ask of every device plugin
+_OF_QUOTAS = "requests."
+_OF_KUBERNETES = "kubernetes.io/"
 _ANY_PODS = (("app", "engine"),)
 
 
@@ -41,6 +43,7 @@ def refuse_unsupported(spec: PoolSpec) -> None:
     refuse_relaxations(spec)
     _refuse_accelerators_as_rdma(spec.engine)
     _refuse_rdma_of_a_quota(spec.engine)
+    _refuse_rdma_of_kubernetes(spec.engine)
     _refuse_rdma_without_devices(spec)
     _refuse_huge_pages_alone(spec.engine)
     _refuse_little_shared_memory(spec.engine)
@@ -121,6 +124,17 @@ def _refuse_rdma_of_a_quota(engine: EngineSpec) -> None:
             Reason.SpecInvalid,
             f"spec.engine.resources.rdma.resource {named} is the name of a limit in a ResourceQuota, which no pod may "
             f"ask for: allowed is what nodes offer, such as {named.removeprefix(_OF_QUOTAS)}",
+        )
+
+
+def _refuse_rdma_of_kubernetes(engine: EngineSpec) -> None:
+    """No device plugin may offer such a resource, so that no node would ever have it."""
+    named = next((each for each in engine.devices if _OF_KUBERNETES in each), None)
+    if named is not None:
+        raise Invalid(
+            Reason.SpecInvalid,
+            f"spec.engine.resources.rdma.resource {named} is in a domain that Kubernetes keeps for itself, for which "
+            "it takes no device plugin: name what yours offers, such as rdma/hca_shared_devices",
         )
 
 
