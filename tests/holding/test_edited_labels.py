@@ -112,3 +112,15 @@ def test_no_worker_gets_requests_because_somebody_says_that_it_serves() -> None:
     edit(world, worker, labels.SERVERS, "1")
     world.turn(10, 10.0)
     assert labels.ROUTED not in tags_of(world)[worker]
+
+
+def test_more_servers_than_a_pod_has_ports_for_are_not_believed_and_put_right() -> None:
+    """A Gateway would send requests to ports at which nobody listens, and each would be read for metrics."""
+    world = serving()
+    before, writes = tags_of(world), world.writes
+    for pod in before:
+        edit(world, pod, labels.SERVERS, "9")
+    read = [pod.api_servers for pod in world.cluster.pod_records()]
+    world.rest()
+    assert ([1, 1], writes + 2) == (read, world.writes)
+    assert {name: {**tags, labels.SERVERS: "1"} for name, tags in before.items()} == tags_of(world)

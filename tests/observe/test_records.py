@@ -44,13 +44,30 @@ def terminated(**state: object) -> Json:
     return {"phase": "Failed", "containerStatuses": [{"name": "engine", "state": {"terminated": state}}]}
 
 
-@pytest.mark.parametrize(("told", "rank", "servers"), [(None, "0", 1), (None, "1", 0), ("2", "1", 2), ("x", "1", 0)])
-def test_how_many_api_servers_a_pod_has_is_on_its_label(told: str | None, rank: str, servers: int) -> None:
-    body = pod()
+@pytest.mark.parametrize(
+    ("told", "rank", "ports", "servers"),
+    [
+        (None, "0", ["http"], 1),
+        (None, "1", [], 0),
+        ("2", "1", ["http", "http-1"], 2),
+        ("1", "1", ["http", "nixl"], 1),
+        ("9", "0", ["http", "metrics"], 1),
+        ("1", "1", [], 0),
+        ("1", "0", ["http", "http-1"], 2),
+        ("x", "1", [], 0),
+    ],
+)
+def test_a_pod_with_a_label_for_it_has_as_many_api_servers_as_ports_for_them(
+    told: str | None, rank: str, ports: list[str], servers: int
+) -> None:
+    """Anybody may edit the label of a pod, and nobody its ports."""
+    engine = {"name": "engine", "ports": [{"name": name, "containerPort": 8000} for name in ports]}
+    body = pod(spec={"containers": [engine]})
     body["metadata"]["labels"] |= {labels.RANK: rank, **({labels.SERVERS: told} if told else {})}
     record = read_pod(body)
     assert record is not None
     assert record.api_servers == servers
+    assert dict(record.mislabelled).get(labels.SERVERS) == (None if told in {None, str(servers)} else str(servers))
 
 
 def test_what_a_replica_runs_is_told_by_its_label_and_the_image_of_its_engine() -> None:

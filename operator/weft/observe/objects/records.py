@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-_DIGIT = re.compile("[0-9]")
+_OF_SERVERS = re.compile("http(-[0-9]+)?")  # names of ports that take requests, one for each API server
 
 
 def read_node(body: Json) -> NodeRecord:
@@ -93,11 +93,11 @@ def _read_any(body: Json, requests: tuple[tuple[str, int], ...], front_of: str |
 def _of_a_replica(pod: PodRecord, identified: Identified, body: Json) -> PodRecord:
     """The record with what only pods of our replicas have."""
     meta, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}
-    waits = pod.gated or pod.queued
+    waits, servers = pod.gated or pod.queued, _servers(meta, spec)
     return replace(
         pod,
         identity=identified.identity,
-        mislabelled=identified.mislabelled,
+        mislabelled=(*identified.mislabelled, *_servers_edited(meta, servers)),
         released=None if waits else _released(meta, _condition(status, "PodScheduled")),
         image=_engine_image(spec),
         gone_by=known_instant(meta.get("deletionTimestamp")),
@@ -105,7 +105,7 @@ def _of_a_replica(pod: PodRecord, identified: Identified, body: Json) -> PodReco
         start=read_start(status, identified.identity),
         loading=_loading(status),
         download=_download(status),
-        servers=_servers(meta),
+        servers=servers,
         foreign_gate=_foreign_gate(spec),
         split_uid=str((meta.get("labels") or {}).get(labels.SPLIT_UID) or ""),
         unprepared=_condition(status, "PodReadyToStartContainers").get("status") == "False",
@@ -148,9 +148,19 @@ def _foreign_gate(spec: Json) -> str:
     return min(gates - {labels.GATE}, default="")
 
 
-def _servers(meta: Json) -> int | None:
-    told = str((meta.get("labels") or {}).get(labels.SERVERS) or "")
-    return int(told) if _DIGIT.fullmatch(told) else None
+def _servers(meta: Json, spec: Json) -> int | None:
+    """API servers of a pod that is labelled with a number of them; anybody may edit that one, and nobody its ports."""
+    if labels.SERVERS not in (meta.get("labels") or {}):
+        return None
+    containers = (*(spec.get("containers") or ()), *(spec.get("initContainers") or ()))
+    named = {str(port.get("name")) for each in containers for port in each.get("ports") or ()}
+    return sum(_OF_SERVERS.fullmatch(name) is not None for name in named)
+
+
+def _servers_edited(meta: Json, servers: int | None) -> tuple[tuple[str, str], ...]:
+    """The label with the number of servers as it should be, if it is there and says another one."""
+    wrong = servers is not None and meta["labels"][labels.SERVERS] != str(servers)
+    return ((labels.SERVERS, str(servers)),) if wrong else ()
 
 
 def _stopped(condition: Json) -> tuple[str, str] | None:
