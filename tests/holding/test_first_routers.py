@@ -9,7 +9,7 @@ import pytest
 
 from tests.holding.cluster import boards, node_body
 from tests.holding.operation import TEAM
-from tests.holding.routed import POOL, ROUTERS, Routed, routed_pool
+from tests.holding.routed import POOL, PORTS, ROUTERS, Routed, routed_pool
 from weft.domain import labels
 from weft.render import ENDPOINTS, ROUTE
 
@@ -146,6 +146,31 @@ def test_a_route_stays_until_a_router_answers() -> None:
     world.roll()
     assert not kinds(world) & OF_A_GATEWAY
     assert len(world.endpoints()) == 2
+
+
+def picked(world: Routed) -> dict[str, bool]:
+    """Replicas that a picker may choose, and whether they listen at the port that it is told."""
+    (found,) = (each.body["spec"] for each in world.cluster.objects_of(TEAM) if each.api_version == ENDPOINTS[0])
+    wanted, ports = found["selector"]["matchLabels"].items(), [each["number"] for each in found["targetPorts"]]
+    tags = {name: world.cluster.pods[name]["metadata"]["labels"] for name in world.serving_now()}
+    return {name: ports == [PORTS[each[labels.ENGINE_NAME]]] for name, each in tags.items() if wanted <= each.items()}
+
+
+def test_a_route_that_stays_leads_to_the_port_of_the_engine_that_serves_by_then() -> None:
+    """A picker has one port for all pods, so that those of the other engine are not among them."""
+    world = at_a_gateway(2)
+    world.stuck |= {"chat-front", "chat-front-vllm"}
+
+    def whoever_is_picked_answers(world: Routed) -> None:
+        found = picked(world)
+        assert found, world.describe()
+        assert all(found.values()), found
+
+    world.look = whoever_is_picked_answers
+    world.edit(POOL, router=MANAGED, engine={"name": "SGLang"})
+    world.turn(TURNS)
+    assert picked(world).keys() == set(world.serving_now("sglang"))
+    assert not world.serving_now("vllm")
 
 
 def test_a_route_goes_at_once_where_nothing_else_is_asked_for() -> None:

@@ -25,6 +25,7 @@ from weft.domain.spec import RouterKind
 from weft.domain.status import PoolProgress
 from weft.engines import adapter_for, engine_label
 from weft.render import (
+    ENDPOINTS,
     asks_every_pod,
     leader_selector,
     pool_labels,
@@ -37,6 +38,7 @@ from weft.render import (
     render_service,
     routed_selector,
     service_url,
+    show_chosen,
 )
 
 if TYPE_CHECKING:
@@ -47,7 +49,9 @@ if TYPE_CHECKING:
     from weft.converge.replicas import Replica
     from weft.domain.cluster import ObjectRecord, PodRecord
     from weft.domain.fabric import Fabric
-    from weft.domain.snapshot import PoolRecord
+    from weft.domain.shape import Plan
+    from weft.domain.snapshot import PoolRecord, ResourceKey
+    from weft.domain.spec import Pairs, PoolSpec
     from weft.render import Json
 
 T = TypeVar("T")
@@ -76,7 +80,12 @@ def converge_pool(
     trouble = _front_trouble(pool, around, fronts)
     awaited = before_routers(around, trouble) if pool.router_kind is RouterKind.Managed else None
     directly = awaited is not None
-    wanted, front_refused = _or_refusal(lambda: wanted_objects(pool, replicas, fronts, directly=directly))
+    wanted, front_refused = _or_refusal(
+        lambda: (
+            *wanted_objects(pool, replicas, fronts, directly=directly),
+            *(_way_by_a_gateway(pool, replicas, around) if directly else ()),
+        )
+    )
     created, pods_refused = _or_refusal(lambda: tuple(create_missing(pool, replicas, around)))
     knows_what_is_wanted = front_refused is None and _can_be_read(pool)
     actions = (
@@ -147,18 +156,31 @@ def _ports_of_all(replicas: Sequence[Replica]) -> int:
 
 
 def _route_of(pool: PoolRecord, replicas: Sequence[Replica]) -> tuple[Json, ...]:
-    """What a Gateway needs, where the cluster has its kinds; only replicas with the port of the chosen engine."""
+    """What a Gateway needs, where the cluster has its kinds."""
     spec, plan = pool.spec, pool.status.plan
     if spec is None or spec.router.gateway is None or plan is None or not _is_routed_to(pool) or pool.lacks is not None:
         return ()
-    engine = engine_at_a_gateway(plan.engine.name, replicas)
-    tags, port = pool_labels(pool), adapter_for(engine).port
-    chosen = [each for each in replicas if adapter_for(engine_of(each, engine)).port == port]
-    alone = ((labels.ENGINE_NAME, engine_label(engine)),) if len(chosen) < len(replicas) else ()
-    selector = (*routed_selector(pool.key, every_pod=asks_every_pod(spec)), *alone)
-    ports = range(port, port + _ports_of_all(chosen))
+    tags, (selector, ports) = pool_labels(pool), _picked(pool.key, spec, plan, replicas)
     endpoints = render_endpoints(pool.key, tags, selector, ports, spec.router.gateway)
     return endpoints, render_route(pool.key, tags, spec.router.gateway)
+
+
+def _way_by_a_gateway(pool: PoolRecord, replicas: Sequence[Replica], around: ObjectsAround) -> tuple[Json, ...]:
+    """The InferencePool of a route that is there until a router answers: the port may be that of another engine now."""
+    spec, plan, endpoints = pool.spec, pool.status.plan, around.mine(*ENDPOINTS, pool.key.name)
+    if spec is None or plan is None or endpoints is None:
+        return ()
+    return (show_chosen(endpoints, pool.key, pool_labels(pool), *_picked(pool.key, spec, plan, replicas)),)
+
+
+def _picked(key: ResourceKey, spec: PoolSpec, plan: Plan, replicas: Sequence[Replica]) -> tuple[Pairs, range]:
+    """The selector and the ports of what a picker may choose: only replicas with the port of the chosen engine."""
+    engine = engine_at_a_gateway(plan.engine.name, replicas)
+    port = adapter_for(engine).port
+    chosen = [each for each in replicas if adapter_for(engine_of(each, engine)).port == port]
+    alone = ((labels.ENGINE_NAME, engine_label(engine)),) if len(chosen) < len(replicas) else ()
+    selector = (*routed_selector(key, every_pod=asks_every_pod(spec)), *alone)
+    return selector, range(port, port + _ports_of_all(chosen))
 
 
 def _or_refusal(render: Callable[[], tuple[T, ...]]) -> tuple[tuple[T, ...], Explanation | None]:

@@ -33,6 +33,7 @@ from weft.render.gateway import (
     ROUTE_GROUP,
     render_endpoints,
     render_route,
+    show_chosen,
     show_pair,
     shown_pair,
 )
@@ -111,6 +112,7 @@ __all__ = [
     "service_url",
     "shared_by",
     "shared_domain_name",
+    "show_chosen",
     "show_pair",
     "shown_pair",
     "split_labels",

@@ -43,11 +43,7 @@ def render_endpoints(
         "port": {"number": gateway.picker_port},
         "failureMode": "FailClose",  # nothing else knows which pods may be paired, or how full they are
     }
-    spec = {
-        "selector": {"matchLabels": dict(selector)},
-        "targetPorts": [{"number": port} for port in ports],
-        "endpointPickerRef": picker,
-    }
+    spec = {**_chosen(selector, ports), "endpointPickerRef": picker}
     meta = child_metadata(owner.name, owner, tags)
     return signed({"apiVersion": api_version, "kind": kind, "metadata": meta, "spec": spec})
 
@@ -75,12 +71,30 @@ def show_pair(endpoints: ObjectRecord, owner: ResourceKey, tags: dict[str, str],
     """The InferencePool of a split as it is, but for which pair the picker may choose: none without `paired`."""
     before = _match_labels(endpoints)
     chosen = {**before, labels.SPLIT_UID: owner.uid, labels.PAIR: pair, labels.ROUTED: "true" if paired else "false"}
-    if chosen == before:
+    return _as_it_is_but_for(endpoints, owner, tags, {"selector": {"matchLabels": chosen}})
+
+
+def show_chosen(
+    endpoints: ObjectRecord, owner: ResourceKey, tags: dict[str, str], selector: Pairs, ports: Iterable[int]
+) -> Json:
+    """The InferencePool of a pool as it is, but for which pods the picker may choose, and at which ports."""
+    return _as_it_is_but_for(endpoints, owner, tags, _chosen(selector, ports))
+
+
+def _chosen(selector: Pairs, ports: Iterable[int]) -> Json:
+    return {
+        "selector": {"matchLabels": dict(selector)},
+        "targetPorts": [{"number": port} for port in ports],
+    }
+
+
+def _as_it_is_but_for(endpoints: ObjectRecord, owner: ResourceKey, tags: dict[str, str], fields: Json) -> Json:
+    before = endpoints.body.get("spec", {})
+    if {**before, **fields} == before:
         return endpoints.body
-    spec = {**endpoints.body.get("spec", {}), "selector": {"matchLabels": chosen}}
     api_version, kind = ENDPOINTS
     meta = child_metadata(owner.name, owner, tags)
-    return signed({"apiVersion": api_version, "kind": kind, "metadata": meta, "spec": spec})
+    return signed({"apiVersion": api_version, "kind": kind, "metadata": meta, "spec": {**before, **fields}})
 
 
 def _match_labels(endpoints: ObjectRecord) -> dict[str, str]:
