@@ -98,7 +98,9 @@ def in_need() -> Json:
 
 
 def test_the_quota_that_cuts_a_count_is_named_beside_its_cost_at_the_declared_rate(tmp_path: Path) -> None:
-    said = " ".join(planned(tmp_path, in_need(), quota(1)).out.split())
+    ending = planned(tmp_path, in_need(), quota(1))
+    said = " ".join(ending.out.split())
+    assert 1 == ending.code
     assert "Scale BudgetExhausted: ResourceQuota team (requests.nvidia.com/gpu: 1) leaves room for 1 replica" in said
     assert "for 3 GPUs (H100 = 1) at the declared rate" in said
     (told,) = data(tmp_path, in_need(), quota(1))
@@ -107,9 +109,10 @@ def test_the_quota_that_cuts_a_count_is_named_beside_its_cost_at_the_declared_ra
 
 
 def test_a_budget_that_is_not_met_or_that_placed_names_is_not_named_again(tmp_path: Path) -> None:
-    enough = planned(tmp_path, in_need(), quota(3)).out
-    assert "BudgetExhausted" not in enough
-    assert "at the declared rate" not in enough
+    enough = planned(tmp_path, in_need(), quota(3))
+    assert 0 == enough.code
+    assert "BudgetExhausted" not in enough.out
+    assert "at the declared rate" not in enough.out
     assert 1 == planned(tmp_path, in_need(), quota(0)).out.count("BudgetExhausted")
 
 

@@ -3,7 +3,7 @@
 | exit code | meaning |
 |---|---|
 | 0 | done, and the answer is yes |
-| 1 | done, and the answer is no: no shape, none that meets the SLO, no slot, not ready |
+| 1 | done, and the answer is no: no shape, none that meets the SLO, no slot, too small a budget, not ready |
 | 2 | the input is wrong: a file, a field, a name, an option |
 | 3 | the cluster cannot be reached, or refuses |
 | 4 | a fault of Weft itself, with a traceback for the report |

@@ -45,12 +45,16 @@ _HEADINGS = ("shape", "engine", "GPUs", "requests/s", "TTFT p99", "TPOT p99", "r
 
 
 def is_a_yes(planned: PlannedResource) -> bool:
-    """Whether every pool has a shape that meets its SLO, and a place; a best effort does not meet it."""
+    """Whether every pool has a shape that meets its SLO, places, and replicas for its declared rate.
+
+    A best effort does not meet it, and neither do fewer replicas, where a budget pays for no more.
+    """
     conditions = [
         one for _, decision in planned.pools for one in decision.conditions if one.kind in {"Planned", "Placed"}
     ]
     good = all(one.status == "True" and one.explanation.reason is not Reason.BestEffort for one in conditions)
-    return bool(planned.pools) and good
+    paid = all(_budget_of_its_count(decision) is None for _, decision in planned.pools)
+    return bool(planned.pools) and good and paid
 
 
 @dataclass(frozen=True, slots=True)
