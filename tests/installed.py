@@ -123,6 +123,10 @@ class Place:
         """Pods of this namespace."""
         return self.objects("api/v1/pods")
 
+    def quotas_in_force(self) -> list[Json]:
+        """What ResourceQuotas of this namespace allow by their statuses, by which the API server admits pods."""
+        return [body.get("status", {}).get("hard") for body in self.objects("api/v1/resourcequotas")]
+
     def delete_pod(self, name: str) -> None:
         """Delete a pod as a user does."""
         with self.weft.cluster.api_client() as api:

@@ -38,7 +38,7 @@ def pair(place: Place) -> Json:
 
 def allow_pods(place: Place, count: int) -> None:
     """A quota of processors, which Weft does not read: with those of one pod a pair stays before its release."""
-    body = {
+    body: Json = {
         "apiVersion": "v1",
         "kind": "ResourceQuota",
         "metadata": {"name": "processors"},
@@ -46,6 +46,7 @@ def allow_pods(place: Place, count: int) -> None:
     }
     with place.weft.cluster.api_client() as api:
         install(api, [body], place.namespace)
+    eventually(lambda: place.quotas_in_force() == [body["spec"]["hard"]], "the quota is in force")
 
 
 def cordon(place: Place, node: str) -> None:
