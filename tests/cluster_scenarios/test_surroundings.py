@@ -56,6 +56,7 @@ def quota(place: Place) -> Iterator[Callable[[Json], None]]:
         body = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "limit"}, "spec": {"hard": hard}}
         with place.weft.cluster.api_client() as api:
             install(api, [body], place.namespace)
+        eventually(lambda: place.quotas_in_force() == [hard], "the quota is in force")
 
     yield put
     with place.weft.cluster.api_client() as api:
@@ -144,13 +145,16 @@ def test_a_replica_on_a_lost_node_is_served_from_another(place: Place, chat: str
     lost = place.status(chat)["assignments"][0]["nodes"][0]
     fail_node(place.weft.cluster, lost)
     eventually(
-        lambda: (
-            [a["nodes"][0] for a in place.status(chat)["assignments"] if a["nodes"][0] != lost] and ready(place, lost)
-        ),
+        lambda: any(node != lost for node in nodes(place, chat)) and ready(place, lost),
         "a pod on another node serves",
         timeout_seconds=120,
     )
     recover_node(place.weft.cluster, lost)
+
+
+def nodes(place: Place, name: str) -> list[str]:
+    """The first node of each replica that has its place; none has, between one decision and another."""
+    return [each["nodes"][0] for each in place.status(name).get("assignments") or ()]
 
 
 def ready(place: Place, lost: str) -> bool:
