@@ -26,7 +26,7 @@ def test_explain_answers_yes_only_once_it_is_ready(place: Place) -> None:
     assert "EngineFailed" in failing.out
     place.decide(pool(), ready=True)
     serving = weft("explain", "InferencePool/chat", "-n", place.namespace, "--context", "weft")
-    assert (0, "") == (serving.code, serving.err)
+    assert (0, []) == (serving.code, serving.complaints)
     assert f"namespace {place.namespace}" in serving.out
 
 

@@ -387,6 +387,6 @@ def test_a_card_without_bf16_is_refused_by_its_name(tmp_path: Path) -> None:
 def test_stages_apart_are_advised_where_there_is_a_second_domain(tmp_path: Path, nodes: int, *, advised: bool) -> None:
     fabric = written(tmp_path / "nodes.yaml", listed(*(node(f"board-{place}", gpus=1) for place in range(nodes))))
     ending = weft("plan", "-f", written(tmp_path / "pool.yaml", pool(model=LARGE)), "--fabric", fabric)
-    assert (1, "") == (ending.code, ending.err)
+    assert (1, []) == (ending.code, ending.complaints)
     assert "ModelDoesNotFit" in ending.out
     assert ("spec.placement.domain Preferred" in " ".join(ending.out.split())) == advised

@@ -59,7 +59,7 @@ def about(name: str, said: str) -> str:
 
 def test_the_pool_of_the_higher_class_gets_the_gpus(tmp_path: Path) -> None:
     ending = planned(tmp_path, two_replicas("a"), two_replicas("b", "high"), HIGH)
-    assert (1, "") == (ending.code, ending.err)
+    assert (1, []) == (ending.code, ending.complaints)
     assert "2 replicas placed" in about("b", ending.out)
     assert "0 of 2 replicas placed" in about("a", ending.out)
 
