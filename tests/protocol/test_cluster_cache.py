@@ -79,6 +79,7 @@ def test_changes_arrive_and_wake(server: ScriptedServer, caching: Caching) -> No
     eventually(lambda: caching.pods() == ["p1", "p2"], "the new pod is known")
     server.remove(PODS, "p1")
     eventually(lambda: caching.pods() == ["p2"], "the deleted pod is gone")
+    eventually(lambda: len(caching.woken) >= 2, "it is told after it is known")
     assert caching.woken == [None, None]
 
 
@@ -87,7 +88,7 @@ def test_a_change_that_says_nothing_new_does_not_wake(server: ScriptedServer, ca
     caching.woken.clear()
     server.put(NODES, "n1", spec={}, status={"allocatable": {"nvidia.com/gpu": "8"}, "heartbeat": "later"})
     server.put(PODS, "last", spec=GPU)
-    eventually(lambda: "last" in caching.pods(), "what came later is known")
+    eventually(lambda: "last" in caching.pods() and caching.woken, "what came later is known")
     assert caching.woken == [None]
 
 
