@@ -88,7 +88,7 @@ def test_a_session_that_is_closed_while_a_watch_is_held_back_ends_that_watch() -
         async with session.get(f"{server.url}{POOLS}?watch=true") as first:
             assert first.ok
         held = asyncio.create_task(session.get(f"{server.url}{POOLS}?watch=true"))
-        await asyncio.wait([held], timeout=0.4)
+        await asyncio.wait([held], timeout=0.1)
         assert not held.done()
         await sessions.close()
         with pytest.raises(SessionClosedError):
