@@ -168,6 +168,7 @@ def _conditions(pod: Json) -> list[Json]:
 
 
 def _changes(place: Place, path: str, since: int) -> Iterator[Event]:
+    _read(place, path, {})  # waits until the API server's cache of these, which a watch tells of, is of this moment
     query = {"watch": "true", "resourceVersion": str(since), "timeoutSeconds": str(SETTLE_SECONDS)}
     for line in _read(place, path, query).splitlines():
         told = json.loads(line)
