@@ -67,6 +67,7 @@ class Life:
     """What a resource came to: its state at the end of each phase, and how many had to serve from which version on."""
 
     history: History
+    operator: OperatorProcess
     expected: Life | None = None
     states: list[str] = field(default_factory=list)
     floors: list[tuple[int, int]] = field(default_factory=lambda: [(0, 0)])
@@ -78,7 +79,7 @@ class Life:
     def rests(self) -> None:
         """Note the state once it is the expected one, or stays when any would do, and what happened until then."""
         wanted = self.expected.states[len(self.states)] if self.expected else None
-        self.states.append(resting_state(self.history.place, ["inferencepools"], wanted))
+        self.states.append(resting_state(self.history.place, self.operator, ["inferencepools"], wanted))
         self.history.look()
 
     def keeps(self, floor: int) -> None:
@@ -135,10 +136,10 @@ def test_a_split_ends_the_same_when_the_operator_dies_after_every_write(
 ) -> None:
     """Created until the pair serves, bereft of a half, and deleted."""
     calm, killed = weft.place("calm-split", h200_boards(1)), weft.place("killed-split", h200_boards(1))
-    with calm.operator(*BRISK):
-        expected = live_as_a_split(calm)
+    with calm.operator(*BRISK) as operator:
+        expected = live_as_a_split(calm, operator)
     with mortal_operator(killed) as operator:
-        live_as_a_split(killed, expected)
+        live_as_a_split(killed, operator, expected)
         assert deaths(operator) >= LEAST_DEATHS_OF_A_SPLIT
     assert written_to() == {calm.namespace, killed.namespace}
 
@@ -150,7 +151,7 @@ def live(place: Place, operator: OperatorProcess, expected: Life | None = None) 
     """
     make_users_objects(place)
     a_pod_with_our_labels(place, f"{place.namespace}-{RACKS[-1].name}", "chat", 2)
-    life = Life(History.begin(place), expected)
+    life = Life(History.begin(place), operator, expected)
     place.create_pool(
         "chat",
         model={"id": "meta-llama/Llama-3.3-70B-Instruct", "source": A_VOLUME},
@@ -165,7 +166,7 @@ def live(place: Place, operator: OperatorProcess, expected: Life | None = None) 
     place.change_pool("chat", {"spec": {"scaling": {"replicas": 3}}})
     place.wait_ready("chat", 3, seconds=60)
     life.rests()
-    leave_to_weft_without_metrics(place, operator, life)
+    leave_to_weft_without_metrics(place, life)
     life.keeps(1)
     place.change_pool("chat", {"spec": {"scaling": {"mode": "External", "replicas": 1}}})
     place.wait_ready("chat", seconds=60)
@@ -177,8 +178,9 @@ def live(place: Place, operator: OperatorProcess, expected: Life | None = None) 
     return life
 
 
-def leave_to_weft_without_metrics(place: Place, operator: OperatorProcess, life: Life) -> None:
+def leave_to_weft_without_metrics(place: Place, life: Life) -> None:
     """S5: Weft may run one replica from now on, no engine says how busy it is, and three stay."""
+    operator = life.operator
     life.keeps(3)
     place.change_pool("chat", {"spec": {"scaling": {"mode": "Auto", "replicas": None}}})
     eventually(lambda: held_without_metrics(place), "it says that it holds", timeout_seconds=60)
@@ -191,7 +193,7 @@ def held_without_metrics(place: Place) -> bool:
     return bool(place.status("chat")["scale"]["reason"] == "HoldMetricsMissing")
 
 
-def live_as_a_split(place: Place, expected: str | None = None) -> str:
+def live_as_a_split(place: Place, operator: OperatorProcess, expected: str | None = None) -> str:
     """One split from its creation to its end; gives its state while it served, held to the expected one.
 
     Beside it runs somebody's pod that says it is its only decode engine.
@@ -207,7 +209,7 @@ def live_as_a_split(place: Place, expected: str | None = None) -> str:
     create_split(place, "pair", spec)
     others = Others.of(place)
     eventually(lambda: is_settled(place), "the pair serves and rests", timeout_seconds=60)
-    found = resting_state(place, ["pdsplits", "inferencepools"], expected)
+    found = resting_state(place, operator, ["pdsplits", "inferencepools"], expected)
     history.look()
     assert routed(place)
     assert (len(pods_made(place)), pods_deleted(place)) == (2, set())
@@ -281,15 +283,22 @@ def pods(place: Place, verb: str) -> list[str]:
     return [each.name for each in done if each.code < REFUSED]
 
 
-def resting_state(place: Place, plurals: list[str], expected: str | None) -> str:
-    """The state once it is the expected one; without one, when it has not changed for a while."""
-    seen: list[tuple[float, str]] = []
+def resting_state(place: Place, operator: OperatorProcess, plurals: list[str], expected: str | None) -> str:
+    """The state once it is the expected one; without one, when it has not changed over some decisions and for a while.
+
+    A while alone says nothing of an operator that a busy machine did not let decide.
+    """
+    seen: list[tuple[str, float, float]] = []
 
     def rests() -> str:
         found = state(place, plurals)
-        assert expected is None or found == expected
-        seen[:] = seen if seen and seen[0][1] == found else [(time.monotonic(), found)]
-        return found if expected or time.monotonic() - seen[0][0] > REST_SECONDS else ""
+        if expected is not None:
+            assert found == expected
+            return found
+        now, decided = time.monotonic(), operator.metric(DECISIONS)
+        seen[:] = seen if seen and seen[0][0] == found else [(found, now, decided)]
+        _, since, before = seen[0]
+        return found if now - since > REST_SECONDS and decided >= before + DECISIONS_OF_A_REST else ""
 
     return eventually(rests, "the state stays", timeout_seconds=60)
 
