@@ -40,7 +40,7 @@ class ConstantLoad:
     def __enter__(self) -> Self:
         """Let traffic begin."""
         self._thread.start()
-        assert self._listening.wait(10)
+        assert self._listening.wait(60)
         return self
 
     def __exit__(self, *_: object) -> None:
