@@ -49,6 +49,7 @@ STOP_AFTER_ANNOTATION = "sim.weft.dev/stop-after-seconds"
 FAILED_ANNOTATION = "sim.weft.dev/failed"
 LEASES = "kube-node-lease"
 PROCESS = "kwok"
+NOT_FOUND = 404
 _STAGES = Path(__file__).with_name("stages.yaml")
 _NEVER_SECONDS = 2**31 - 1  # how long a lease lasts that nobody may take over: 68 years
 
@@ -252,7 +253,11 @@ def _detach(cluster: ControlPlane, name: str) -> None:
 def _mark_pods(api: client.ApiClient, node: str, *, failed: str | None) -> None:
     core = client.CoreV1Api(api)
     for pod in _plain(api, core.list_pod_for_all_namespaces(field_selector=f"spec.nodeName={node}"))["items"]:
-        core.patch_namespaced_pod(pod["metadata"]["name"], pod["metadata"]["namespace"], _annotation(failed=failed))
+        try:
+            core.patch_namespaced_pod(pod["metadata"]["name"], pod["metadata"]["namespace"], _annotation(failed=failed))
+        except client.ApiException as error:
+            if error.status != NOT_FOUND:  # it ended meanwhile
+                raise
 
 
 def _annotation(*, failed: str | None) -> dict[str, Any]:
