@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from e2e.cluster.certificates import Certificate
 
 ISSUER = "https://kubernetes.default.svc.cluster.local"
+AUDIT_LOG_MEGABYTES = 10_000  # beyond which another file is begun; by default 100, and who reads one reads half
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +244,8 @@ def _aggregation_flags(credentials: Credentials) -> dict[str, str]:
 
 
 def _audit_flags(layout: Layout) -> dict[str, str]:
-    return {"audit-policy-file": str(layout.audit_policy), "audit-log-path": str(layout.audit_log)}
+    paths = {"audit-policy-file": str(layout.audit_policy), "audit-log-path": str(layout.audit_log)}
+    return {**paths, "audit-log-maxsize": str(AUDIT_LOG_MEGABYTES)}
 
 
 def _key_pair(certificate_flag: str, key_flag: str, pair: Certificate) -> dict[str, str]:
