@@ -51,7 +51,7 @@ def install(cluster: ControlPlane, manifests: str = "manifests/base", *, pod_log
     if pod_logs:
         kubectl(cluster, "apply", "--server-side", "-k", REPOSITORY / "manifests" / "pod-logs")
     for name in ("inferencepools", "pdsplits"):
-        kubectl(cluster, "wait", "--for=condition=Established", f"crd/{name}.weft.dev", "--timeout=30s")
+        kubectl(cluster, "wait", "--for=condition=Established", f"crd/{name}.weft.dev", "--timeout=120s")
         kubectl(cluster, "get", f"{name}.weft.dev", "--all-namespaces")  # tries again while it is told to
 
 

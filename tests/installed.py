@@ -10,7 +10,7 @@ from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 
 from e2e.cluster.simulated_nodes import add_nodes
-from e2e.cluster.waiting import eventually
+from e2e.cluster.waiting import PATIENCE_SECONDS, eventually
 from e2e.operator_process import SERVICE_ACCOUNT, SYSTEM_NAMESPACE, OperatorProcess
 from e2e.operator_process import install as install_weft
 from tests.manifests import install, load
@@ -142,7 +142,7 @@ class Place:
             and self.condition(name, "Reconciling")[0] == ""
         )
 
-    def wait_ready(self, name: str, replicas: int = 1, seconds: float = 40.0) -> None:
+    def wait_ready(self, name: str, replicas: int = 1, seconds: float = PATIENCE_SECONDS) -> None:
         """Wait until so many replicas serve."""
         eventually(
             lambda: self.is_ready(name, replicas), f"{name} serves with {replicas} replicas", timeout_seconds=seconds

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 Value = TypeVar("Value")
 
 FIRST_PAUSE_SECONDS = 0.03
+PATIENCE_SECONDS = 50.0  # for what takes a few, and a busy machine ten times as long; below the limit of a usual test
 
 
 class StillWaitingError(AssertionError):
@@ -21,7 +22,7 @@ def eventually(
     observe: Callable[[], Value],
     what: str,
     *,
-    timeout_seconds: float = 30.0,
+    timeout_seconds: float = PATIENCE_SECONDS,
     interval_seconds: float = 0.25,
 ) -> Value:
     """Return the first truthy value that `observe` gives, asking again until then: often at first, then less.
