@@ -72,9 +72,10 @@ def test_a_repository_that_is_not_there_is_named(operator: OperatorProcess, team
     assert operator.is_ready()
     team.apply(downloading(team, "lost", a_hub(team), "weft/nowhere"))
 
-    def said_why() -> bool:
+    def said_why() -> Json:
         said = team.condition("wpool", "lost", "Ready")
-        return "cannot download weft/nowhere" in said.get("message", "") and "404" in said["message"]
+        found = "cannot download weft/nowhere" in said.get("message", "") and "404" in said["message"]
+        return said if found else {}
 
-    eventually(said_why, "the condition names what cannot be downloaded", timeout_seconds=120)
-    assert team.condition("wpool", "lost", "Ready")["reason"] == "EngineFailed"
+    said = eventually(said_why, "the condition names what cannot be downloaded", timeout_seconds=120)
+    assert said["reason"] == "EngineFailed"

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1500)]  # it may build the environment
 
+SEED = 5  # of the prompts: what two engines answer to the same one is the same, but where two tokens are as likely
 PROMPT_TOKENS, ANSWER_TOKENS = 240, 40
 HANDSHAKE_SECONDS = 5  # after which vLLM gives up on an engine that it has not met
 PROMPTS_AFTER_THE_BREAK = 10
@@ -41,6 +42,7 @@ def engines() -> Iterator[dict[str, Engine]]:
     """One decode engine and two prefill engines, each in a box of its own."""
     if lacking := missing_tools():
         pytest.skip(f"no boxes for engines: this machine lacks {', '.join(lacking)}")
+    random.seed(SEED)
     with lone_engines(("decode", "prefill-a", "prefill-b")) as started:
         yield started
 

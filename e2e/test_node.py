@@ -76,7 +76,7 @@ def test_prometheus_scrapes_pods_of_pools_under_the_usual_labels(node: RealNode,
     except PrometheusMissingError as missing:
         pytest.skip(str(missing))
     with server:
-        eventually(lambda: server.scraped_pods() == {"small"}, "the pod is scraped", timeout_seconds=30)
+        eventually(lambda: server.scraped_pods() == {"small"}, "the pod is scraped", timeout_seconds=60)
         query = f"{server.url}/api/v1/query?query=small_pod_up"
         with urllib.request.urlopen(query, timeout=10) as answer:  # noqa: S310 - our own http address
             (series,) = json.load(answer)["data"]["result"]
@@ -94,9 +94,9 @@ def test_nothing_outlives_the_process_that_started_a_node(end: signal.Signals) -
         directory = Path(kubeconfig).parents[1]
         assert processes_about(directory) > 5
         starter.send_signal(end)
-    eventually(lambda: processes_about(directory) == 0, "every process has ended", timeout_seconds=15)
+    eventually(lambda: processes_about(directory) == 0, "every process has ended", timeout_seconds=60)
     assert str(directory) not in Path("/proc/self/mountinfo").read_text()
-    eventually(lambda: not interface(directory).exists(), "the cable is gone", timeout_seconds=15)
+    eventually(lambda: not interface(directory).exists(), "the cable is gone", timeout_seconds=60)
 
     if end is signal.SIGKILL:  # folders cannot end by themselves
         assert directory.exists()

@@ -66,8 +66,8 @@ def test_load_seen_by_prometheus_grows_and_shrinks_a_pool_just_the_same(
         in_place_of(operator, node, "--prometheus-url", prometheus.url) as asking,
     ):
         grow_and_shrink(team, lambda: tells_of_both(asking))
-        assert engines_read(asking) == (1, 0)
-        eventually(lambda: queries_answered(prometheus), "the operator asks Prometheus", timeout_seconds=10)
+        eventually(lambda: engines_read(asking) == (1, 0), "and of the one that is left", timeout_seconds=90)
+        eventually(lambda: queries_answered(prometheus), "the operator asks Prometheus")
         counted = queries_answered(prometheus)
     assert set(counted) == {"200"}
     assert counted["200"] >= 20
