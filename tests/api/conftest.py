@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ import yaml
 
 from tests.api.server import Server
 from tests.eventually import eventually
+from weft.domain.labels import API_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,14 +44,16 @@ def server(crds_installed: Server) -> Server:
 
 
 def install(server: Server, definition: Json) -> None:
-    """Server-side apply, so that several test modules may do it; then wait for the condition Established."""
+    """Server-side apply, so that several test modules may do it; then wait until what it defines is served."""
     address = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{definition['metadata']['name']}"
     applied = server.send("PATCH", address, definition, query=[("fieldManager", "weft-tests"), ("force", "true")])
     applied.expect_taken()
 
     def established() -> None:
-        """The definition is served."""
+        """The definition is served, which it is a moment after it says so."""
         conditions = server.send("GET", address).body.get("status", {}).get("conditions") or []
         assert {"Established": "True"}.items() <= {one["type"]: one["status"] for one in conditions}.items(), conditions
+        listed = f"/apis/{API_VERSION}/{definition['spec']['names']['plural']}"
+        assert server.client.call_api(*server.client.param_serialize("GET", listed)).status == HTTPStatus.OK
 
     eventually(established, seconds=ESTABLISHED_WITHIN_SECONDS)
