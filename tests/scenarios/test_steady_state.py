@@ -17,6 +17,8 @@ from tests.scenarios.constant_load import ConstantLoad
 from weft.observe.custom_resources.cache import PLURALS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from e2e.cluster.control_plane import ControlPlane
     from e2e.operator_process import OperatorProcess
     from tests.installed import InstalledWeft, Place
@@ -30,8 +32,11 @@ DECISIONS = "weft_decision_seconds_count"
 
 
 @pytest.fixture(scope="module")
-def place(weft: InstalledWeft, operator: OperatorProcess) -> Place:
-    """Twenty pools that serve, one GPU each."""
+def place(weft: InstalledWeft, operator: OperatorProcess) -> Iterator[Place]:
+    """Twenty pools that serve, one GPU each.
+
+    They are gone afterwards: that their engines fall silent is written later, while another test counts writes.
+    """
     place = weft.place("steady", h200_boards(3))
     for name in POOLS:
         place.create_pool(
@@ -42,7 +47,10 @@ def place(weft: InstalledWeft, operator: OperatorProcess) -> Place:
         )
     for name in POOLS:
         place.wait_ready(name, seconds=90)
-    return place
+    yield place
+    for name in POOLS:
+        place.delete_pool(name)
+    eventually(lambda: not place.left_over(), "everything of the pools is gone", timeout_seconds=90)
 
 
 def test_twenty_pools_under_constant_load_cause_no_write(
