@@ -12,6 +12,7 @@ import pytest
 from aiohttp import web
 
 from e2e.cluster.waiting import eventually
+from e2e.operator_process import READY_SECONDS
 from tests.cli.terminal import weft
 from tests.holding.cluster import boards
 from tests.holding.operation import Operation, pool_body
@@ -20,6 +21,8 @@ from tests.protocol.scripted_server import POOLS, ScriptedServer
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+pytestmark = pytest.mark.timeout(200)  # a start of an operator, which a busy machine makes ten times as long
 
 Json = dict[str, Any]
 NODES, PODS = "/api/v1/nodes", "/api/v1/pods"
@@ -96,7 +99,7 @@ def operator(cluster: Cluster, folder: Path, *options: str) -> Iterator[None]:
 def test_a_budget_on_the_command_line_begins_a_move(cluster: Cluster, tmp_path: Path) -> None:
     """The replica that moves gets its successor in the same decision, and who waits says for whom."""
     with operator(cluster, tmp_path, "--moves-per-hour=1", f"--record={tmp_path / 'records'}"):
-        eventually(lambda: cluster.written("first").get("moves"), "a move is begun", timeout_seconds=40)
+        eventually(lambda: cluster.written("first").get("moves"), "a move is begun", timeout_seconds=READY_SECONDS)
         moved = cluster.written("first")
         assert ["team/large"] == [each["makesRoomFor"] for each in moved["moves"]]
         assert [["b-0"], ["b-1"]] == [each["nodes"] for each in moved["assignments"]]
@@ -111,6 +114,8 @@ def test_a_budget_on_the_command_line_begins_a_move(cluster: Cluster, tmp_path: 
 def test_without_a_budget_the_move_is_only_told(cluster: Cluster, tmp_path: Path) -> None:
     """The default is that nothing moves."""
     with operator(cluster, tmp_path):
-        eventually(lambda: "moves are off" in cluster.placed("large"), "it says what would help", timeout_seconds=40)
+        eventually(
+            lambda: "moves are off" in cluster.placed("large"), "it says what would help", timeout_seconds=READY_SECONDS
+        )
         assert "moving replica 0 of team/first from b-0 to b-1 would make room" in cluster.placed("large")
         assert "moves" not in cluster.written("first")
