@@ -33,7 +33,7 @@ def a_hub(team: Team) -> str:
     body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "hub", "namespace": team.namespace}}
     team.apply(body | {"spec": {"containers": [container], "volumes": volumes, "terminationGracePeriodSeconds": 0}})
     address = "jsonpath={.status.podIP}"
-    team.kubectl("wait", "--for=condition=Ready", "pod/hub", "--timeout=60s")
+    team.kubectl("wait", "--for=condition=Ready", "pod/hub", "--timeout=120s")
     return f"http://{team.kubectl('get', 'pod', 'hub', '-o', address)}:{PORT}"
 
 

@@ -32,7 +32,7 @@ def deployed(node: RealNode, operator: OperatorProcess) -> Iterator[RealNode]:
     kubectl(node.cluster, "-n", SYSTEM_NAMESPACE, "scale", DEPLOYMENT, "--replicas=1")
     yield node
     kubectl(node.cluster, "-n", SYSTEM_NAMESPACE, "scale", DEPLOYMENT, "--replicas=0")
-    kubectl(node.cluster, "-n", SYSTEM_NAMESPACE, "wait", "--for=delete", "pod", "--all", "--timeout=60s")
+    kubectl(node.cluster, "-n", SYSTEM_NAMESPACE, "wait", "--for=delete", "pod", "--all", "--timeout=120s")
     operator.resume()
 
 

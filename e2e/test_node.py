@@ -42,7 +42,7 @@ print(urllib.request.urlopen(request, context=trust).status)
 def small(team: Team) -> Iterator[Team]:
     """The team's namespace with a small pod in it that answers HTTP, by itself and behind its Service."""
     team.kubectl("apply", "-f", str(FIXTURES / "small-pod.yaml"))
-    team.kubectl("wait", "pod/small", "--for=condition=Ready", "--timeout=60s")
+    team.kubectl("wait", "pod/small", "--for=condition=Ready", "--timeout=120s")
     team.service_address("small")
     yield team
     team.kubectl("delete", "pod/small", "--now")

@@ -32,7 +32,7 @@ def neighbours(team: Team) -> Iterator[None]:
         yield
     finally:
         team.kubectl("delete", "inferencepools.weft.dev", POOL, "--ignore-not-found")
-        team.kubectl("wait", "--for=delete", "pod", "-l", f"weft.dev/pool={POOL}", "--timeout=60s")
+        team.kubectl("wait", "--for=delete", "pod", "-l", f"weft.dev/pool={POOL}", "--timeout=120s")
         for name in NODES:
             client.CoreV1Api(team.api).delete_node(name)
         cluster.processes.forget(simulated_nodes.PROCESS)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from e2e.cluster.node_namespaces import Enclosure
 
-START_TIMEOUT_SECONDS = 30.0
+START_TIMEOUT_SECONDS = 120.0
 _PLUGIN_FOLDERS = ("/usr/lib/cni", "/opt/cni/bin")
 _PLUGINS = ("bridge", "host-local", "loopback")
 
