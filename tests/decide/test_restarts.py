@@ -21,6 +21,7 @@ from weft.decide import decide
 from weft.decide.telling.forecasts import MOST_IN_A_PASS
 from weft.domain.forecast import KeptForecast, Past
 from weft.domain.scaling_spec import ScalingSpec
+from weft.domain.workload import Slo
 from weft.scaling.forecasting.forecast import BIN_SECONDS, forecast
 from weft.scaling.forecasting.keeping import LEAST_KEPT_SECONDS, restored
 from weft.scaling.forecasting.seasons import QUARTERS_A_DAY
@@ -57,13 +58,13 @@ def bursts(looks: int) -> list[float]:
     return found
 
 
-def look(world: World, worth: float) -> None:
-    """One look and decision, with traffic that so many replicas could serve."""
+def look(world: World, worth: float, prompts: float | None = None) -> None:
+    """One look and decision, with traffic that so many replicas could serve, and prompts of so many tokens."""
     for name in world.pools:
         plan = world.status(name).plan
         assert plan is not None
         found = seen(worth * plan.prediction.capacity, world.serving(name))
-        world.observations[f"uid-{name}"] = replace(found, startup_seconds=STARTUP)
+        world.observations[f"uid-{name}"] = replace(found, startup_seconds=STARTUP, input_tokens=prompts)
     world.turn(1, LOOK)
 
 
@@ -203,6 +204,25 @@ def test_a_status_that_is_written_anyway_carries_the_forecast_after_a_minute(*, 
     now = world.status("chat")
     assert now.desired_replicas > before.desired_replicas
     assert (now.forecast != before.forecast) is carries
+
+
+def test_a_forecast_is_never_beside_another_unit_than_its_own() -> None:
+    """Targets are edited right after a write, which changes what replicas serve of long prompts and declared ones apart.
+
+    A new process would take the same work for a third more, or less, than has ever come.
+    """
+    spec, prompts = replace(pool_spec(1, SCALING), slo=Slo(ttft=((95, 0.5),))), 6000.0
+    world = World.of([board(f"b-{at}") for at in range(4)], pool("chat", spec))
+    world.turn(5)
+    while world.status("chat").forecast is None:
+        look(world, 2.0, prompts)
+    before = learnt(world)
+    world.edit("chat", replace(spec, slo=Slo(ttft=((95, 4.0),))))
+    look(world, 2.0, prompts)
+    assert abs(learnt(world).highest - before.highest) > math.log(1.3)
+    again = restarted(world, world.status("chat"))
+    look(again, 2.0, prompts)
+    assert learnt(again).highest == pytest.approx(learnt(world).highest, abs=0.01)
 
 
 def test_few_statuses_are_written_for_forecasts_in_one_pass() -> None:

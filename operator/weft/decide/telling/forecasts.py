@@ -1,7 +1,9 @@
 """Which statuses are written with what forecasts have learnt, so that a new process goes on with it.
 
-One that is written for another reason carries it along. Beyond that few are written in one pass: all pools learn in
-the same one, twice a minute, and a pass that wrote a thousand statuses would be late for everybody.
+One that is written for another reason carries it along, and at once where work is counted in another unit from then on:
+a new process takes what it reads for work in the unit of the calibration and the plan beside it. Beyond that few are
+written in one pass: all pools learn in the same one, twice a minute, and a pass that wrote a thousand statuses would be
+late for everybody.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
     from weft.decide.course import PoolOutcome
     from weft.domain.forecast import ForecastState
+    from weft.domain.pool_memory import ScaleMemory
     from weft.domain.snapshot import Snapshot
     from weft.domain.start_up import StartUp
 
@@ -37,15 +40,16 @@ def keep_forecasts(outcomes: Iterable[PoolOutcome], snapshot: Snapshot) -> list[
         state, decision = outcome.memory.forecast if outcome.memory is not None else None, outcome.decision
         if state is None:
             continue
-        known = before[decision.key.uid]
+        uid, known = decision.key.uid, before[decision.key.uid]
         if _REASONS_TO_WRITE(decision.status) != _REASONS_TO_WRITE(known):
-            carried = is_carried_along(known.forecast, state, snapshot.now)
-            every[place] = _kept(outcome, state, snapshot.now) if carried else outcome
-        elif _has_learnt(decision.key.uid, state, snapshot) and (
+            misread = known.forecast is not None and _counts_otherwise(outcome.memory, snapshot.memory.get(uid))
+            if misread or is_carried_along(known.forecast, state, snapshot.now):
+                every[place] = _kept(outcome, state, snapshot.now)
+        elif _has_learnt(uid, state, snapshot) and (
             is_worth_a_write(known.forecast, state, snapshot.now) or _is_first_start(decision.status.start_up, state)
         ):
             updated = known.forecast.updated if known.forecast is not None else 0.0
-            waiting.append((updated, decision.key.uid, place, state))
+            waiting.append((updated, uid, place, state))
     for _, _, place, state in sorted(waiting, key=itemgetter(0, 1))[:MOST_IN_A_PASS]:
         every[place] = _kept(every[place], state, snapshot.now)
     return every
@@ -55,6 +59,14 @@ def _has_learnt(uid: str, state: ForecastState, snapshot: Snapshot) -> bool:
     """Whether the forecast of a pool learnt in this pass, as it does once in each bin of time."""
     memory = snapshot.memory.get(uid)
     return memory is None or memory.forecast is None or memory.forecast.latest != state.latest
+
+
+def _counts_otherwise(memory: ScaleMemory | None, before: ScaleMemory | None) -> bool:
+    """Whether work is counted in another unit since this pass, in which a persisted forecast would be misread."""
+    now, then = (None if each is None else each.unit for each in (memory, before))
+    if now is None or then is None:
+        return False
+    return (now.declared, now.calibration) != (then.declared, then.calibration)
 
 
 def start_up_now(status: PoolStatus, estimated: StartUp, now: float) -> StartUp:
