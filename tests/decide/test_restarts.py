@@ -207,7 +207,7 @@ def test_a_status_that_is_written_anyway_carries_the_forecast_after_a_minute(*, 
 
 
 def test_a_forecast_is_never_beside_another_unit_than_its_own() -> None:
-    """Targets are edited right after a write, which changes what replicas serve of long prompts and declared ones apart.
+    """Targets are edited right after a write: what replicas serve of long prompts changes more than of declared ones.
 
     A new process would take the same work for a third more, or less, than has ever come.
     """
