@@ -1,4 +1,4 @@
-"""From wanted to desired replicas: freeze, bounds, steps and the stabilisation window, with the reason.
+"""From wanted to desired replicas: freeze, bounds, steps and what keeps a pool from shrinking, with the reason.
 
 The persisted explanation describes the state after the change, never the change itself (that is an event) and never a
 live number, so that a steady state writes nothing.
@@ -6,21 +6,21 @@ live number, so that a steady state writes nothing.
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.scaling_spec import ScalingMode
-from weft.domain.texts.figures import counted, moment_of, seconds
+from weft.domain.texts.figures import counted, moment_of
 from weft.domain.values.changed import changed
 from weft.domain.values.made_often import made_often
 from weft.scaling.bounds import Bounds, bounds_of
-from weft.scaling.sight import GAP_SECONDS
+from weft.scaling.shrinking import fewest_now, missing, steady, what_keeps_it, why_no_further
 
 if TYPE_CHECKING:
     from weft.domain.pool_memory import ScaleMemory
     from weft.scaling.demand import Want
+    from weft.scaling.shrinking import Held
     from weft.scaling.sight import ScaleRequest, Sight
 
 # `maxStep` applies per this time, or a loop that runs often would make it meaningless.
@@ -68,9 +68,7 @@ def _settled(sight: Sight, want: Want, bounds: Bounds) -> ScaleAnswer:
             current, current, explanation, sight.memory, None, wake, needed=needed, declared=want.declared
         )
     reason = Reason.ScaleUp if desired > current else Reason.ScaleDown
-    news = Explanation(
-        reason, f"{current} -> {desired} replicas: {want.because}{_why_no_further(sight, want, desired)}"
-    )
+    news = Explanation(reason, f"{current} -> {desired} replicas: {want.because}{why_no_further(sight, want, desired)}")
     memory, needed = changed(sight.memory, stepped=sight.request.now), want.replicas or 0
     return ScaleAnswer(desired, desired, news, memory, news, needed=needed)
 
@@ -106,7 +104,7 @@ def _recommended(sight: Sight, want: Want) -> int:
     """
     current = sight.request.current
     peak = max((wanted for _, wanted in sight.memory.wanted), default=current)
-    return peak if peak >= current else min(current, _floor(sight, replace(want, rises=False)))
+    return peak if peak >= current else fewest_now(sight, replace(want, rises=False))
 
 
 def _next_count(sight: Sight, want: Want, bounds: Bounds) -> int:
@@ -118,35 +116,8 @@ def _next_count(sight: Sight, want: Want, bounds: Bounds) -> int:
         return request.current
     wanted = bounds.clamp(want.replicas)
     if wanted < request.current:
-        wanted = min(request.current, _floor(sight, want))
+        wanted = fewest_now(sight, want)
     return _one_step(sight, wanted)
-
-
-def _floor(sight: Sight, want: Want) -> int:
-    """How far a pool may shrink now: to the highest want of the last window, and not before a whole one was seen.
-
-    Nor does it shrink while chance alone would soon grow it back to its present count, nor below what serves the
-    requests that come now: a burst that is over before a start is a reason to order nothing, and none to let go of what
-    runs.
-    """
-    request = sight.request
-    if want.rises or not want.may_shrink:
-        return request.current
-    if request.now - sight.memory.since < request.spec.scale_down_delay_seconds:
-        return request.current
-    if max(kept for _, kept in sight.memory.kept) >= request.current:
-        return request.current
-    return max(want.serving, *[wanted for _, wanted in sight.memory.wanted])
-
-
-def _why_no_further(sight: Sight, want: Want, desired: int) -> str:
-    """Why a pool that shrinks keeps more than it needs now, in words; empty where it does not."""
-    spec, needed = sight.request.spec, sight.request.current if want.replicas is None else want.replicas
-    if not max(needed, spec.min_replicas) < desired < sight.request.current:
-        return ""
-    if spec.max_step is not None and desired > _floor(sight, want):
-        return f"; maxStep {spec.max_step} allows {counted(spec.max_step, 'replica')} a minute"
-    return f"; as many as were needed within the last {seconds(spec.scale_down_delay_seconds)}"
 
 
 def _one_step(sight: Sight, wanted: int) -> int:
@@ -191,7 +162,7 @@ def _added(window: tuple[tuple[float, int], ...], latest: int, sight: Sight) -> 
     return (*[(at, count) for at, count in window if start <= at <= now and count > latest], (now, latest))
 
 
-def _explain(sight: Sight, want: Want, bounds: Bounds) -> tuple[Explanation, float | None]:
+def _explain(sight: Sight, want: Want, bounds: Bounds) -> Held:
     """Why the count is what it is, and when time alone would change it."""
     request = sight.request
     if bounds.most == 0:
@@ -205,10 +176,11 @@ def _explain(sight: Sight, want: Want, bounds: Bounds) -> tuple[Explanation, flo
     if want.replicas is not None and want.replicas > request.current:
         return _why_not_more(sight, bounds)
     if want.replicas is None or sight.reading is None:
-        return _why_not_as_declared(request.current, want, bounds) or _missing(sight, want), None
+        declared = _why_not_as_declared(request.current, want, bounds)
+        return declared or missing(sight, sight.problem or want.because), None
     if want.replicas < request.current:
         return _why_not_fewer(sight, want, bounds)
-    return _steady(request.current), None
+    return steady(request.current), None
 
 
 def _why_not_as_declared(current: int, want: Want, bounds: Bounds) -> Explanation | None:
@@ -217,52 +189,21 @@ def _why_not_as_declared(current: int, want: Want, bounds: Bounds) -> Explanatio
     return bounds.at_most if is_bound else None
 
 
-def _missing(sight: Sight, want: Want) -> Explanation:
-    """The explanation while metrics are missing; for a gap of seconds the previous one stands."""
-    request, seen = sight.request, sight.memory.seen
-    if request.previous is not None and seen is not None and request.now - seen <= GAP_SECONDS:
-        return request.previous
-    what = sight.problem or want.because
-    return Explanation(Reason.HoldMetricsMissing, f"{what}: holding {counted(request.current, 'replica')}")
-
-
-def _why_not_more(sight: Sight, bounds: Bounds) -> tuple[Explanation, float | None]:
+def _why_not_more(sight: Sight, bounds: Bounds) -> Held:
     if sight.request.current >= bounds.most:
         return bounds.at_most, None
     return _step_limited(sight, f"; demand needs more than {sight.request.current}")
 
 
-def _step_limited(sight: Sight, beside: str = "") -> tuple[Explanation, float]:
+def _step_limited(sight: Sight, beside: str = "") -> Held:
     step = sight.request.spec.max_step or 0
     message = f"maxStep {step} allows {counted(step, 'replica')} a minute{beside}"
     return Explanation(Reason.StepLimited, message), _step_wait(sight)
 
 
-def _why_not_fewer(sight: Sight, want: Want, bounds: Bounds) -> tuple[Explanation, float | None]:
-    request = sight.request
-    if request.current <= bounds.least:
-        least = bounds.least
+def _why_not_fewer(sight: Sight, want: Want, bounds: Bounds) -> Held:
+    request, least = sight.request, bounds.least
+    if request.current <= least:
         fewest = f"minReplicas {least}" if least == request.spec.min_replicas else f"the {least} that the budget leaves"
         return Explanation(Reason.AtMinimum, f"demand needs fewer than {fewest}"), None
-    if not want.may_shrink:
-        return _missing(replace(sight, problem="some replicas or metrics are missing"), want), None
-    delay = request.spec.scale_down_delay_seconds
-    unseen = sight.memory.since + delay - request.now
-    if unseen > 0:
-        message = f"no scale-down until metrics were seen for {delay:g} s without a gap"
-        return Explanation(Reason.HoldAfterStart, message), unseen
-    needed = [at for at, kept in sight.memory.kept if kept >= request.current]
-    if want.rises or want.serving >= request.current:
-        needed.append(request.now)
-    if not needed:
-        return _step_limited(sight)
-    expires = max(needed) + delay - request.now
-    if expires > delay / 2:  # demand that hovers between two counts needs the larger one: that is steady
-        return _steady(request.current), expires
-    message = f"demand fell below {counted(request.current, 'replica')}, but not yet for {delay:g} s"
-    return Explanation(Reason.HoldStabilizing, message), expires
-
-
-@functools.lru_cache(maxsize=1024)  # counts
-def _steady(replicas: int) -> Explanation:
-    return Explanation(Reason.Steady, f"demand needs {counted(replicas, 'replica')}")
+    return what_keeps_it(sight, want) or _step_limited(sight)
