@@ -1,5 +1,14 @@
 """The two resources: models, definitions, and the way from a body to a record and from a decision to a status.
 
+A spec as users write it. `pool`, `split`: whole. `model`, `engine`, `placing`, `scaling`, `serving`, `traffic`: its
+    parts. `overrides`: the two pools inside a split's. `fields`, `patterns`, `naming`: what may stand in one field.
+    `rules`: what the API server checks, too.
+Read. `parsing`: a body into a record. `reading`: its values into plain numbers. `problems`: what is wrong, in a
+    sentence. `meant`: what somebody may have meant.
+A status. `status`: as the API shows it; `plan_status`: its plan. `status_fields`: types of fields. `status_writing`:
+    out of decisions. `status_reading`: back into them. `live_figures`: when those are written. `figures`: numbers.
+Definitions. `crd`: the two of them, with a structural `schema`.
+
 Each name is loaded when it is asked for: a command that only reads a pool does not wait for the models of a status.
 """
 

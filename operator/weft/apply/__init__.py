@@ -1,4 +1,13 @@
-"""Writing to the cluster: server-side apply, UID preconditions, a rate limit and events."""
+"""Writing to the cluster: server-side apply, UID preconditions, a rate limit and events.
+
+A write. `writer`: actions and statuses, each safe to repeat. `sending`: one request. `kinds`: what is written, and
+    where. `token_bucket`: how many a second. `refusals`: errors by who can change them. `undeclared`: fields that an
+    earlier CRD lacks.
+What becomes of it. `outcomes`: what admission changed. `labelling`: labels that it rewrites. `rivals`: who reverts
+    what. `recreations`: what somebody keeps deleting. `patience`: how seldom it is done again. `lately`: how all of
+    that is remembered.
+Others. `events`: news for people. `routers`: asked to forget an engine that leaves.
+"""
 
 from __future__ import annotations
 

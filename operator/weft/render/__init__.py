@@ -1,4 +1,13 @@
-"""Render an assignment and its engine into Kubernetes objects, as plain dicts."""
+"""Render an assignment and its engine into Kubernetes objects, as plain dicts.
+
+A replica. `pod`: its pods. `container`: one container of them. `warm_up`: the one that downloads weights. `sidecar`:
+    the one behind a picker that calls prefill. `security`: what they may do. `compute_domain`: what shares NVLink.
+    `revision`: when a replica is outdated.
+Around it. `service`: how others reach it. `front`: a managed router. `gateway`: a route of a Gateway. `budget`: how
+    many may be evicted at once. `child`: the pools of a split.
+All objects. `names`: what they are called. `metadata`: labels, owners and a hash. `comparison`: whether one is as it
+    was rendered. `ownership`: whose one is. `facts`: what the catalog says for them.
+"""
 
 from __future__ import annotations
 

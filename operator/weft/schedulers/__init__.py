@@ -1,4 +1,8 @@
-"""One adapter per scheduler: whether it picks nodes, what pods have to carry for it, and what its objects say."""
+"""One adapter per scheduler: whether it picks nodes, what pods have to carry for it, and what its objects say.
+
+`protocol`: what each answers. `default`: the stock scheduler. `kueue`: Kueue, and `levels`: which of its topology
+levels keep a replica inside one NVLink domain.
+"""
 
 from __future__ import annotations
 
