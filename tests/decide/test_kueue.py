@@ -180,7 +180,7 @@ def test_the_node_that_kueue_picked_is_watched_as_any() -> None:
     world = running()
     world.nodes[1] = replace(world.nodes[1], ready=False)
     world.turn()
-    assert (("b-1", world.now),) == world.memory["uid-chat"].lost
+    assert (("b-1", world.now),) == world.memory["uid-chat"].nodes_away
     world.turn(2, seconds=31)
     assert [1] == ids(world)
 

@@ -230,7 +230,7 @@ def test_two_pools_do_not_count_on_the_same_places() -> None:
 
 def joined_in_the_pass_that_looks(growing: Growing, kind: str, wanted: int, priority: int = 0) -> None:
     """Another pool comes, of so many replicas of a kind, just before the patience of the first one is over."""
-    since = growing.world.memory["uid-chat"].short
+    since = growing.world.memory["uid-chat"].short_since
     assert since is not None
     growing.turn(PATIENCE - STEP - (growing.world.now - since))
     later = open_spec(FEW, external(wanted, 60), placement=PlacementSpec(accelerators=(kind,)))

@@ -30,7 +30,7 @@ def short_of_places(pools: int, idle: int) -> World:
     world.turn(3, 10.0)
     world.turn(8, PATIENCE_SECONDS / 6)
     assert {"L40S"} == {plan.shape.accelerator for name in names if (plan := world.status(name).plan) is not None}
-    assert all(world.memory[f"uid-{name}"].short is not None for name in names)
+    assert all(world.memory[f"uid-{name}"].short_since is not None for name in names)
     return world
 
 

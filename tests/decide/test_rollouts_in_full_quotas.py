@@ -89,7 +89,7 @@ def test_half_a_minute_after_the_last_pod_the_count_is_what_the_quota_pays() -> 
     world.quotas = (replace(quota, used=tuple((limit, 1) for limit, _ in quota.hard)),)
     world.turn(4)
     assert 3 == len(world.pods)
-    left = world.memory["uid-chat"].left
+    left = world.memory["uid-chat"].gave_up_room
     assert left is not None
     assert 4 == desired(world, "chat")[0]
     assert world.decide().wake_after_seconds == pytest.approx(left + PROMISED_SECONDS - world.now)

@@ -66,7 +66,9 @@ def turn(
 
 def lasting(of: Turn, rate: float) -> Turn:
     """The same where so many requests a second came for long."""
-    return replace(of, memory=replace(of.memory, lasting=rate, seen=NOW, came=((NOW, rate),), since=NOW - 2 * HOUR))
+    return replace(
+        of, memory=replace(of.memory, lasting=rate, seen=NOW, came_lately=((NOW, rate),), since=NOW - 2 * HOUR)
+    )
 
 
 @pytest.mark.parametrize(("rate", "too_small"), [(9.0, False), (13.0, False), (13.3, True)])

@@ -59,10 +59,10 @@ def test_what_was_wanted_counts_for_one_window_and_never_from_the_future(ago: fl
 def test_while_only_a_front_tells_no_less_is_kept_than_was_wanted() -> None:
     """No engine answers: what demand needed before is what keeps the count when they do again."""
     pool = settled(rate=14.0, replicas=8)
-    remembering(pool, wanted=((pool.now, 8),), kept=())
+    remembering(pool, wanted=((pool.now, 8),), with_chance=())
     blind = at_front(seen(None, 8, answered=0), 1.0)
     answer = pool.step(blind)
-    assert max(count for _, count in answer.memory.kept) >= 8
+    assert max(count for _, count in answer.memory.with_chance) >= 8
 
 
 def test_a_gap_of_a_minute_is_no_news() -> None:

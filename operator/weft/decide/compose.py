@@ -88,7 +88,7 @@ def _remembered(outcomes: Iterable[PoolOutcome], roll: Roll) -> Iterator[tuple[s
 def _wake(outcomes: Iterable[PoolOutcome], memory: Mapping[str, ScaleMemory], now: float) -> float | None:
     """Seconds until time alone changes an answer: of the earliest pool, or until a silent node is given up."""
     waits = [outcome.wake_after_seconds for outcome in outcomes]
-    waits += [since + NODE_LOST_SECONDS - now for each in memory.values() for _, since in each.lost]
+    waits += [since + NODE_LOST_SECONDS - now for each in memory.values() for _, since in each.nodes_away]
     return min((wait for wait in waits if wait is not None and wait > 0), default=None)
 
 

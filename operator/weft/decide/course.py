@@ -125,11 +125,11 @@ class Swap:
 class Later:
     """What the next pass has to know, and when it has to come at the latest.
 
-    `took` is when the pool last waited for what lower pools give up (epoch seconds), `counted_in_seconds` how long
-    until quotas count that. `waits` is set for a rollout that waits.
+    `waited_for_lower` is when the pool last waited for what lower pools give up (epoch seconds), `counted_in_seconds`
+    how long until quotas count that. `waits` is set for a rollout that waits.
     """
 
-    took: float | None = None
+    waited_for_lower: float | None = None
     counted_in_seconds: float | None = None
     waits: RolloutWait | None = None
 

@@ -67,6 +67,6 @@ class PassState:
         If it fell, the next one would leave at once, before anybody knows whether there is room for the first.
         """
         known, desired = self.snapshot.memory.get(planned.pool.key.uid), planned.pool.status.desired_replicas
-        left = known.left if known is not None else None
-        lately = left is not None and 0 <= self.snapshot.now - left < PROMISED_SECONDS
+        gave_up = known.gave_up_room if known is not None else None
+        lately = gave_up is not None and 0 <= self.snapshot.now - gave_up < PROMISED_SECONDS
         return desired if lately or self.replaces(planned) else 0

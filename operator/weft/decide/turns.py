@@ -113,10 +113,10 @@ def _with_its_plan(memory: ScaleMemory, planned: Planned, prospect: Prospect, st
     gives_room = bool(snapshot.quotas) and state.replaces(planned)
     return changed(
         memory,
-        left=snapshot.now if gives_room else memory.left,
+        gave_up_room=snapshot.now if gives_room else memory.gave_up_room,
         workload=prospect.live or declared,
         declared=declared,
         lengths=prospect.lengths,
         calibration=watch(fleet, planned.pool, snapshot.observations.get(uid), memory, snapshot.now),
-        vanished=None,
+        vanished_since=None,
     )

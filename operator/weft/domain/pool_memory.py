@@ -148,23 +148,24 @@ class Places:
 class ScaleMemory:
     """What decide remembers of one pool between passes, in the operator's memory only. Times are epoch seconds.
 
-    `wanted` are (time, replicas) samples of the last window, and `kept` the same for demand that is as much higher as
-    chance may hide. `since` is when an unbroken series of complete metrics began, so that nothing shrinks before one
-    whole window was seen; `seen` is the last complete look. `stepped` is when the count last changed, `loads` the load
-    samples of the last minute, `workload` the measured token counts in use, beside what was `declared`, `lengths` those
-    of the last minutes, and `lost` the nodes that are not ready or gone, each with the time when that was first seen;
-    `gone` are those of them that were gone, and were not ready since.
+    `wanted` are (time, replicas) samples of the last window, and `with_chance` the same for demand that is as much
+    higher as chance may hide. `since` is when an unbroken series of complete metrics began, so that nothing shrinks
+    before one whole window was seen; `seen` is the last complete look. `stepped` is when the count last changed,
+    `loads` the load samples of the last minute, `workload` the measured token counts in use, beside what was
+    `declared`, `lengths` those of the last minutes, and `nodes_away` the nodes under its replicas that are not ready or
+    gone, each with the time when that was first seen; `nodes_gone` are those of them that were gone, and were not ready
+    since.
     `calibration` is the state of learning from metrics, `outliers` are underperforming replicas, and `forecast` is the
     state of the traffic forecast. `answering` are the pods of the last look in order, and `exchanged` is when they last
     changed, None where that was never seen; at `parted` one of them was gone. `lasting` is the arrival rate in requests
     per second, averaged over how long requests stay, None before any were seen.
-    `took` is when it last waited for what lower pools give up, and `waits` is set while its rollout waits for room or
-    for traffic to fall. `places` is how many replicas were placed lately, and `left` when it last gave up room in a
-    quota for its own successors. `vanished` is since when the GPUs under serving replicas are missing from the fabric.
-    `short` is since when all placed replicas serve and more are wanted than fit or are allowed. `met` is, for a pool at
-    `maxReplicas`, (time of the last look, fraction of the last looks at which it met its SLO). `came` are (time,
-    `lasting`) of the last hour, for a pool that has outgrown a shape. `unit` is what the work of `forecast` is counted
-    in, None before any was counted.
+    `waited_for_lower` is when it last waited for what lower pools give up, and `waits` is set while its rollout waits
+    for room or for traffic to fall. `places` is how many replicas were placed lately, and `gave_up_room` when it last
+    gave up room in a quota for its own successors. `vanished_since` is since when the GPUs under serving replicas are
+    missing from the fabric. `short_since` is since when all placed replicas serve and more are wanted than fit or are
+    allowed. `met_slo_lately` is, for a pool at `maxReplicas`, (time of the last look, fraction of the last looks at
+    which it met its SLO). `came_lately` are (time, `lasting`) of the last hour, for a pool that has outgrown a shape.
+    `unit` is what the work of `forecast` is counted in, None before any was counted.
     """
 
     since: float
@@ -174,23 +175,23 @@ class ScaleMemory:
     loads: tuple[LoadSample, ...] = ()
     workload: Workload | None = None
     declared: Workload | None = None
-    lost: tuple[tuple[str, float], ...] = ()
-    gone: tuple[str, ...] = ()
+    nodes_away: tuple[tuple[str, float], ...] = ()
+    nodes_gone: tuple[str, ...] = ()
     calibration: CalibrationMemory | None = None
     outliers: Outliers | None = None
-    kept: tuple[tuple[float, int], ...] = ()
+    with_chance: tuple[tuple[float, int], ...] = ()
     forecast: ForecastState | None = None
     answering: tuple[str, ...] = ()
     exchanged: float | None = None
     lengths: tuple[LengthSample, ...] = ()
     lasting: float | None = None
     parted: float | None = None
-    took: float | None = None
+    waited_for_lower: float | None = None
     waits: RolloutWait | None = None
     places: Places | None = None
-    left: float | None = None
-    vanished: float | None = None
-    short: float | None = None
-    met: tuple[float, float] | None = None
-    came: tuple[tuple[float, float], ...] = ()
+    gave_up_room: float | None = None
+    vanished_since: float | None = None
+    short_since: float | None = None
+    met_slo_lately: tuple[float, float] | None = None
+    came_lately: tuple[tuple[float, float], ...] = ()
     unit: WorkUnit | None = None

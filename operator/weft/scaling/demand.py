@@ -51,17 +51,17 @@ ALL_OF_IT = 0.95
 class Want:
     """Replicas that the demand needs, before bounds; None when nothing is known.
 
-    `basis` says why; a callable is only evaluated once there is an event to report. `kept` is the count if demand were
-    as much higher as chance may hide, and `serving` the count that what is offered now, be it a burst, may need, or
-    what a cycle brings back within two starts. `rises` says that the last seconds brought more than chance explains.
-    `declared` is the count that the declared rate needs, for a pool that holds its first one because no replica of it
-    was ever ready; else 0.
+    `basis` says why; a callable is only evaluated once there is an event to report. `with_chance` is the count if
+    demand were as much higher as chance may hide, and `serving` the count that what is offered now, be it a burst, may
+    need, or what a cycle brings back within two starts. `rises` says that the last seconds brought more than chance
+    explains. `declared` is the count that the declared rate needs, for a pool that holds its first one because no
+    replica of it was ever ready; else 0.
     """
 
     replicas: int | None
     may_shrink: bool
     basis: str | Callable[[], str]
-    kept: int = 0
+    with_chance: int = 0
     serving: int = 0
     rises: bool = False
     declared: int = 0
@@ -140,9 +140,9 @@ def want_for(sight: Sight, wished: Demand) -> Want:
     now, again = max(request.spec.with_headroom(wished.persisting), lately, worked_off), wished.again
     rate = max(now, wished.foreseen, wished.returning)
     likely = max(with_chance(now), again) if again else with_chance(rate)  # a cycle's margin covers chance already
-    needed, kept = capacity.needed(rate), capacity.needed(likely)
+    needed, likely_needed = capacity.needed(rate), capacity.needed(likely)
     if sight.backlogged or not sight.tells_everything or request.network_bound:  # those that wait for KV count, too
-        needed, kept = max(needed, request.current), max(kept, request.current)
+        needed, likely_needed = max(needed, request.current), max(likely_needed, request.current)
     serving = max(needed, capacity.needed(max(wished.offered, again)))
 
     def basis() -> str:
@@ -153,7 +153,7 @@ def want_for(sight: Sight, wished: Demand) -> Want:
         return f"{said}{_foreseen(wished, now)}{_returning(wished, now)}; {_serves(capacity, needed)}"
 
     may_shrink = reading is not None and reading.whole
-    return Want(needed, may_shrink, basis, kept=kept, serving=serving, rises=wished.rises)
+    return Want(needed, may_shrink, basis, with_chance=likely_needed, serving=serving, rises=wished.rises)
 
 
 def _to_work_off(wished: Demand) -> str:

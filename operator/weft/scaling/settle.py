@@ -147,12 +147,13 @@ def _remember_want(sight: Sight, want: Want, bounds: Bounds) -> ScaleMemory:
     """Add this pass's want to the window. While no engine answers, the wants before are never lowered."""
     if want.replicas is None or sight.blind:
         return sight.memory
-    wanted, kept = bounds.clamp(want.replicas), bounds.clamp(max(want.replicas, want.kept))
+    wanted, with_chance = bounds.clamp(want.replicas), bounds.clamp(max(want.replicas, want.with_chance))
     memory = sight.memory
     if sight.reading is None:
         wanted = max(wanted, max((count for _, count in memory.wanted), default=sight.request.current))
-        kept = max(kept, wanted)
-    return changed(memory, wanted=_added(memory.wanted, wanted, sight), kept=_added(memory.kept, kept, sight))
+        with_chance = max(with_chance, wanted)
+    wants, with_chances = _added(memory.wanted, wanted, sight), _added(memory.with_chance, with_chance, sight)
+    return changed(memory, wanted=wants, with_chance=with_chances)
 
 
 def _added(window: tuple[tuple[float, int], ...], latest: int, sight: Sight) -> tuple[tuple[float, int], ...]:

@@ -57,7 +57,7 @@ def as_many_were_needed_lately(sight: Sight, want: Want) -> Held | None:
     Demand that rises beyond chance counts as needing all of them: how much comes is not known yet.
     """
     request, delay = sight.request, sight.request.spec.scale_down_delay_seconds
-    needed = [at for at, kept in sight.memory.kept if kept >= request.current]
+    needed = [at for at, count in sight.memory.with_chance if count >= request.current]
     if want.rises or want.serving >= request.current:
         needed.append(request.now)
     if not needed:

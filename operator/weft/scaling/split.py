@@ -97,4 +97,4 @@ def _made(want: Want, replicas: int) -> Want:
     """
     lowered = want.replicas is not None and replicas < want.replicas
     serving = min(want.serving, replicas) if lowered else want.serving
-    return replace(want, replicas=replicas, kept=replicas, serving=serving, rises=want.rises and not lowered)
+    return replace(want, replicas=replicas, with_chance=replicas, serving=serving, rises=want.rises and not lowered)

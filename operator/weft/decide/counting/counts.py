@@ -191,8 +191,8 @@ def _in_its_replicas(planned: Planned, current: int, memory: ScaleMemory | None)
         return current, memory
     now, before = planned.declared, earlier[1]
     if memory is not None:
-        wanted, kept = (_instead_of(samples, before, now) for samples in (memory.wanted, memory.kept))
-        memory = changed(memory, wanted=wanted, kept=kept)
+        wanted, with_chance = (_instead_of(samples, before, now) for samples in (memory.wanted, memory.with_chance))
+        memory = changed(memory, wanted=wanted, with_chance=with_chance)
     return now.instead_of(current, before), memory
 
 

@@ -53,7 +53,7 @@ def keep_what_leaves(needed: Sequence[Course], units: Sequence[Sequence[Course]]
         return False
     for course, slot in zip(needed, slots, strict=True):
         keep(slot, course, free)
-        course.later, growth = changed(course.later, took=now), course.growth
+        course.later, growth = changed(course.later, waited_for_lower=now), course.growth
         growth.refusal, growth.waits_for = waits_for({hold.holder for hold in leaving if hold.node in slot.nodes}), None
     return True
 
@@ -64,7 +64,7 @@ def preempt(units: Sequence[Sequence[Course]], free: FreeMap, now: float) -> Non
     Once at a moment, however often that is decided: the next one to need a place takes it in a pass of its own.
     """
     for needed in islice(filter(None, map(places_needed, units)), LOOKED_AT):
-        if any(course.turn.memory.took == now for unit in units for course in unit):
+        if any(course.turn.memory.waited_for_lower == now for unit in units for course in unit):
             return
         lower = lower_than(needed, units)
         candidates = [victim for unit in lower for victim in could_yield(unit, free)]

@@ -125,12 +125,13 @@ def _leaving_pods(course: Course) -> Iterator[PodRecord]:
 
 def _until_counted(peers: Iterable[Sequence[Course]], now: float) -> float:
     """Seconds until quotas surely have been counted since somebody last gave room in them, in this pass or earlier."""
-    took = [_last_took(course) for unit in peers for course in unit]
-    return max((at + PROMISED_SECONDS - now for at in took if at is not None and at <= now), default=0.0)
+    waited = [_last_waited(course) for unit in peers for course in unit]
+    return max((at + PROMISED_SECONDS - now for at in waited if at is not None and at <= now), default=0.0)
 
 
-def _last_took(course: Course) -> float | None:
-    return course.turn.memory.took if course.later.took is None else course.later.took
+def _last_waited(course: Course) -> float | None:
+    now, before = course.later.waited_for_lower, course.turn.memory.waited_for_lower
+    return before if now is None else now
 
 
 def _leaving_names(unit: Iterable[Course]) -> set[str]:
@@ -151,7 +152,7 @@ def _wait(needed: Sequence[Course], lower: Sequence[Sequence[Course]], available
 def _note(needed: Iterable[Course], now: float) -> None:
     """Remember when the pools waited: room that a quota only counts late is then not taken for used up."""
     for course in needed:
-        course.later = changed(course.later, took=now)
+        course.later = changed(course.later, waited_for_lower=now)
 
 
 def _victims(

@@ -37,8 +37,8 @@ def has_nothing(course: Course) -> bool:
 
 def _has_waited(course: Course, since: float) -> bool:
     """Whether it has waited for what lower pools give up, at that time or later."""
-    took = course.turn.memory.took
-    return took is not None and took >= since
+    waited = course.turn.memory.waited_for_lower
+    return waited is not None and waited >= since
 
 
 def _preempt(needed: Iterable[Course]) -> bool:

@@ -110,10 +110,10 @@ class Roll:
         nodes = {node.name: node for node in snapshot.nodes}
         silent = {name for name, node in nodes.items() if not node.ready}
         away, memories = dict.fromkeys(silent, snapshot.now), snapshot.memory.values()
-        for name, since in (entry for memory in memories for entry in memory.lost):
+        for name, since in (entry for memory in memories for entry in memory.nodes_away):
             if name in silent or name not in nodes:
                 away[name] = min(away.get(name, snapshot.now), since)
-        for name in silent & {name for memory in memories for name in memory.gone}:
+        for name in silent & {name for memory in memories for name in memory.nodes_gone}:
             if snapshot.now - away[name] < NODE_LOST_SECONDS:
                 silent.remove(name)
                 del nodes[name]
@@ -201,12 +201,13 @@ class Roll:
         """The memory of a pool, with the nodes that carry its replicas and are silent or gone."""
         before = self.standings.get(pool_uid)
         are_there = not self.silent and (before is None or self.nodes.keys() >= before.nodes)
-        if are_there and not memory.lost:  # what is new to it is on nodes that are there
+        if are_there and not memory.nodes_away:  # what is new to it is on nodes that are there
             return memory
         used = standing_of(pool_uid, tuple(assignments), self.pods.get(pool_uid, ())).nodes
         gone = tuple(sorted(used - self.nodes.keys()))
-        lost = tuple(sorted((name, self.away_since.get(name, self.now)) for name in (*gone, *used & self.silent)))
-        return memory if (lost, gone) == (memory.lost, memory.gone) else replace(memory, lost=lost, gone=gone)
+        away = tuple(sorted((name, self.away_since.get(name, self.now)) for name in (*gone, *used & self.silent)))
+        is_known = (away, gone) == (memory.nodes_away, memory.nodes_gone)
+        return memory if is_known else replace(memory, nodes_away=away, nodes_gone=gone)
 
     def stranded(self, pool: PoolRecord, staying: Iterable[AssignedReplica]) -> tuple[Stranded, ...]:
         """Replicas of a pool that stay though one of their nodes is gone."""

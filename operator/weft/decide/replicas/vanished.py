@@ -46,7 +46,7 @@ def vanished_under(
     what = next(filter(None, (_not_seen(each, shape, roll, fabric) for each in _in_it(planned.pool, roll))), None)
     if what is None:
         return None
-    since = roll.now if memory is None or memory.vanished is None else min(roll.now, memory.vanished)
+    since = roll.now if memory is None or memory.vanished_since is None else min(roll.now, memory.vanished_since)
     told = Explanation(Reason.NoAccelerator, f"{what}; its shape is kept unless that lasts for {VANISHED_SECONDS:g} s")
     return Vanished(since, told if roll.now - since < VANISHED_SECONDS else None)
 
@@ -63,7 +63,7 @@ def remembered_since(
     """What was known of a pool, with since when its GPUs are out of sight; a new process begins with that."""
     if known is None and since is not None:
         known = ScaleMemory(now, forecast=restored(pool.status.forecast, now))
-    return known if known is None or known.vanished == since else changed(known, vanished=since)
+    return known if known is None or known.vanished_since == since else changed(known, vanished_since=since)
 
 
 def again_seconds(since: float | None, now: float) -> float | None:

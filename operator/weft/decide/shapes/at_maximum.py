@@ -55,7 +55,7 @@ def met_lately(turn: Turn, now: float) -> tuple[float, float] | None:
 
     Looks that measure nothing leave both as they were; None where none has measured anything.
     """
-    spec, before = turn.planned.spec, turn.memory.met
+    spec, before = turn.planned.spec, turn.memory.met_slo_lately
     if before is not None and before[0] > now:  # the clock was set back
         before = None
     told = slo_met(spec.role, spec.slo, turn.observation).status
@@ -87,7 +87,7 @@ def would_be_too_small_again(turn: Turn) -> bool:
     if not is_smaller or planned.plan.verdict.reason is Reason.Outgrown:
         return False
     memory, scaling = turn.memory, planned.spec.scaling
-    if not memory.came or memory.seen is None or memory.seen - memory.since < _remembered_seconds(scaling):
+    if not memory.came_lately or memory.seen is None or memory.seen - memory.since < _remembered_seconds(scaling):
         return True
     return MORE * scaling.with_headroom(_most_that_came(turn)) > _serves_at_its_maximum(turn)
 
@@ -104,7 +104,7 @@ def what_came(turn: Turn, now: float) -> tuple[tuple[float, float], ...]:
     Only the highest rate matters, so earlier ones that a later one reaches are dropped.
     """
     start, latest = now - _remembered_seconds(turn.planned.spec.scaling), _lasting(turn, now)
-    known = [(at, rate) for at, rate in turn.memory.came if start <= at <= now]
+    known = [(at, rate) for at, rate in turn.memory.came_lately if start <= at <= now]
     if latest is None:
         return tuple(known)
     return (*[each for each in known if each[1] > latest], (now, latest))
@@ -117,7 +117,7 @@ def wanted_within_the_hour(turn: Turn) -> int:
 
 
 def _most_that_came(turn: Turn) -> float:
-    return max((rate for _, rate in turn.memory.came), default=0.0)
+    return max((rate for _, rate in turn.memory.came_lately), default=0.0)
 
 
 def _remembered_seconds(scaling: ScalingSpec) -> float:

@@ -88,7 +88,7 @@ class Search:
         """
         now = [turn.planned.plan.shape for turn in self.running]
         known = list(zip(self.running, self.start.replan.alternatives(self.running), strict=True))
-        for place in sorted(range(len(known)), key=lambda place: self.running[place].memory.short is None):
+        for place in sorted(range(len(known)), key=lambda place: self.running[place].memory.short_since is None):
             turn, candidates = known[place]
             for each in filter(serves, candidates):
                 if self._may_hold(turn, each):

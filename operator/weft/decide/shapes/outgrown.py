@@ -51,7 +51,7 @@ def is_short_since(course: Course, now: float) -> float | None:
         return None
     if growth.have < 1 or not _all_serve(course) or just_wants(turn, now) <= growth.have:
         return None
-    since = turn.memory.short
+    since = turn.memory.short_since
     return now if since is None or since > now else since
 
 
@@ -153,7 +153,7 @@ def _has_outgrown(turn: Turn, start: Start, soon: list[Hold]) -> bool:
 
     For a pool that is too small at its maximum the former is enough.
     """
-    since, most = turn.memory.short, turn.planned.pool.status.placed_replicas
+    since, most = turn.memory.short_since, turn.planned.pool.status.placed_replicas
     if since is None or start.now - since < _patience_seconds(turn, start.free, start.now):
         return False
     if is_too_small_at_its_maximum(turn, start.now):

@@ -43,7 +43,7 @@ def hold(prospect: Prospect, state: PassState) -> PoolOutcome:
     decision = PoolDecision(pool.key, pool.generation, status, pool.status.desired_replicas, checks, lost)
     now = state.snapshot.now
     known = remembered_since(pool, state.snapshot.memory.get(pool.key.uid), prospect.vanished, now)
-    remembered = unwatched(changed(known, short=None)) if known is not None else None
+    remembered = unwatched(changed(known, short_since=None)) if known is not None else None
     return PoolOutcome(decision, remembered, again_seconds(prospect.vanished, now))
 
 

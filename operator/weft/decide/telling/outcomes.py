@@ -126,16 +126,16 @@ def _conditions(course: Course, request: CapacityRequest | None, free: FreeMap, 
 
 def _memory_after(course: Course, places: Places, now: float) -> ScaleMemory:
     memory, later = outliers_after(course, now), course.later
-    if later.took is not None:
-        memory = changed(memory, took=later.took)
+    if later.waited_for_lower is not None:
+        memory = changed(memory, waited_for_lower=later.waited_for_lower)
     if later.waits != memory.waits:
         memory = changed(memory, waits=later.waits)
     held = course.turn.scale.explanation.reason is Reason.AtMaximum
-    if held or course.growth.refusal is not None or memory.short is not None or memory.met is not None:
+    if held or course.growth.refusal is not None or memory.short_since is not None or memory.met_slo_lately is not None:
         met = met_lately(course.turn, now) if held else None
-        memory = changed(memory, short=is_short_since(course, now), met=met)
+        memory = changed(memory, short_since=is_short_since(course, now), met_slo_lately=met)
     if course.turn.planned.pool.status.left_shape is not None and has_outgrown_one(course.turn):
-        memory = changed(memory, came=what_came(course.turn, now))
+        memory = changed(memory, came_lately=what_came(course.turn, now))
     return memory if places is memory.places else changed(memory, places=places)
 
 
@@ -149,10 +149,10 @@ def _waits(course: Course, memory: ScaleMemory, free: FreeMap, now: float) -> tu
         tries_again_after_seconds(growth.added, growth.planned, free),
         wake_after_seconds(memory.outliers, now),
         later.counted_in_seconds,
-        _until_its_count_follows(course, memory.left, now) if memory.left is not None else None,
+        _until_its_count_follows(course, memory.gave_up_room, now) if memory.gave_up_room is not None else None,
         min((each.serves_seconds for each in course.leaving.moving if each.lasts), default=None),
         waits_on_seconds(later.waits, now) if later.waits is not None else None,
-        looks_for_others_in_seconds(turn, memory.short, free, now) if memory.short is not None else None,
+        looks_for_others_in_seconds(turn, memory.short_since, free, now) if memory.short_since is not None else None,
         changes_in_seconds(left, now) if (left := turn.planned.pool.status.left_shape) is not None else None,
     )
 

@@ -76,7 +76,7 @@ def _without_clocks(memory: ScaleMemory) -> ScaleMemory:
         seen=None,
         forecast=None,
         wanted=tuple([(0.0, count) for _, count in memory.wanted]),
-        kept=tuple([(0.0, count) for _, count in memory.kept]),
+        with_chance=tuple([(0.0, count) for _, count in memory.with_chance]),
         outliers=None if outliers is None or not outliers.found else changed(outliers, seen=0.0),
     )
 
