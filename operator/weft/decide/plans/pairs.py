@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from weft.decide.plans.facts import Facts, kept_engine, shape_request
 from weft.decide.plans.kept_shapes import left_lately, stays_in_its_shape
 from weft.decide.plans.nvlink_domains import no_domain_for
+from weft.decide.plans.planning import planned_for
 from weft.decide.plans.support import (
     refuse_a_front_of_pairs,
     refuse_mooncake_behind_its_front,
@@ -15,7 +16,7 @@ from weft.decide.plans.support import (
     refuse_unsupported_front,
     refuse_what_the_engine_cannot,
 )
-from weft.decide.plans.wished_shapes import allows, plan_as, planned_as, request_as
+from weft.decide.plans.wished_shapes import allows, plan_as, request_as, taken_instead
 from weft.domain.errors import Blocked, Invalid
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.stumbling import stumbled
@@ -164,10 +165,11 @@ def _pair_as_wished(
     pair = _chosen(split.spec, requests[0], requests[1], facts)
     if isinstance(pair, Unpaired):
         return []
-    return [
-        planned_as(half, pair.plan(half.spec.role), wish, request, (facts.catalog, live))
-        for (half, live), wish, request in zip(before, wishes, requests, strict=True)
-    ]
+    found: list[Planned | None] = []
+    for (half, live), wish, request in zip(before, wishes, requests, strict=True):
+        taken = taken_instead(half.plan, pair.plan(half.spec.role), wish)
+        found.append(None if taken is None else planned_for(half, taken, request, facts.catalog, live))
+    return found
 
 
 def _chosen(spec: SplitSpec, prefill: ShapeRequest, decode: ShapeRequest, facts: Facts) -> Pair | Unpaired:

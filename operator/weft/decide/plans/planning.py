@@ -98,12 +98,8 @@ class PlanInputs:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChosenPlan:
-    """What a pool shall run, and the request that it answers; `under_way` is what capacities are asked with.
+    """What a pool shall run; `under_way` is what capacities are asked with, `declared` and `before` as in `Planned`."""
 
-    `declared` and `before` as in `Planned`.
-    """
-
-    request: ShapeRequest
     under_way: ShapeRequest
     plan: Plan
     revision: str
@@ -143,21 +139,11 @@ def plan_pool(
     )
     try:
         chosen = _chosen_for(pool.key.uid, asked, facts)
-        capacity = _LAST_CAPACITY.ask(pool.key.uid, (chosen, live, facts.catalog), _capacity_of)
+        question = chosen, live, facts.catalog
+        capacity = _LAST_CAPACITY.ask(pool.key.uid, question, lambda _: _capacity(chosen, live, facts.catalog))
     except (Invalid, Blocked) as error:
         return Explanation(error.reason, error.message)
-    return Planned(
-        pool,
-        pool.spec,
-        chosen.plan,
-        chosen.revision,
-        capacity,
-        chosen.declared,
-        chosen.before,
-        chosen.subject,
-        chosen.start_up,
-        managed,
-    )
+    return _planned(pool, pool.spec, chosen, capacity)
 
 
 def _whoever_scales(spec: PoolSpec) -> PoolSpec:
@@ -188,44 +174,50 @@ def _chosen(asked: PlanInputs, facts: Facts) -> ChosenPlan:
     if plan is found and not asked.paired:
         plan = choose(request, facts.catalog)
     refuse_what_the_engine_cannot(spec, plan, request.architecture.checkpoint_precision)
-    under_way, start_up = _under_way(request, plan), _start_up(request, plan, facts.catalog)
-    declared = _declared(under_way, plan, facts.catalog)
-    before = None if asked.before is None else _declared(under_way, asked.before, facts.catalog)
-    return ChosenPlan(request, under_way, plan, revision(spec, plan), declared, before, _subject(spec, plan), start_up)
+    return _chosen_to_run(spec, request, plan, asked.before, facts.catalog)
 
 
 def planned_for(
-    before: Planned, chosen: Plan, request: ShapeRequest, terms: tuple[Catalog, Workload | None]
+    planned: Planned, chosen: Plan, request: ShapeRequest, catalog: Catalog, live: Workload | None
 ) -> Planned:
     """A pool with what was chosen from this request, or its persisted plan if that is expected to do about the same.
 
-    `terms` are the catalog and the live workload.
+    What replicas of the persisted plan serve stays what it was.
     """
-    pool, spec, (catalog, live) = before.pool, before.spec, terms
-    plan = _kept_or_new(pool.status.plan, chosen)
+    plan = _kept_or_new(planned.pool.status.plan, chosen)
+    found = replace(_chosen_to_run(planned.spec, request, plan, None, catalog), before=planned.before)
+    return _planned(planned.pool, planned.spec, found, _capacity(found, live, catalog))
+
+
+def _chosen_to_run(
+    spec: PoolSpec, request: ShapeRequest, plan: Plan, before: Plan | None, catalog: Catalog
+) -> ChosenPlan:
+    """A plan with all that follows from it, and what replicas of the one `before` it serve."""
     under_way = _under_way(request, plan)
-    declared = _declared(under_way, plan, catalog)
-    capacity = _capacity(under_way, plan, declared, (catalog, live))
-    return Planned(
-        pool,
-        spec,
-        plan,
-        revision(spec, plan),
-        capacity,
-        declared,
-        before.before,
-        _subject(spec, plan),
-        _start_up(request, plan, catalog),
-        request.managed,
+    return ChosenPlan(
+        under_way=under_way,
+        plan=plan,
+        revision=revision(spec, plan),
+        declared=_declared(under_way, plan, catalog),
+        before=None if before is None else _declared(under_way, before, catalog),
+        subject=CalibrationSubject.of(spec.model.model_id, plan.engine, plan.shape),
+        start_up=estimated_start(request.architecture, plan, request.spec.model.source, catalog.starting),
     )
 
 
-def _subject(spec: PoolSpec, plan: Plan) -> CalibrationSubject:
-    return CalibrationSubject.of(spec.model.model_id, plan.engine, plan.shape)
-
-
-def _start_up(request: ShapeRequest, plan: Plan, catalog: Catalog) -> StartUp:
-    return estimated_start(request.architecture, plan, request.spec.model.source, catalog.starting)
+def _planned(pool: PoolRecord, spec: PoolSpec, chosen: ChosenPlan, capacity: Capacity) -> Planned:
+    return Planned(
+        pool,
+        spec,
+        chosen.plan,
+        chosen.revision,
+        capacity,
+        chosen.declared,
+        chosen.before,
+        chosen.subject,
+        chosen.start_up,
+        chosen.under_way.managed,
+    )
 
 
 def _kept_or_new(before: Plan | None, chosen: Plan) -> Plan:
@@ -246,11 +238,6 @@ def _is_alike(before: Prediction, now: Prediction) -> bool:
     return before.limit == now.limit and all(abs(a - b) <= NOTABLE_CHANGE * max(abs(a), abs(b)) for a, b in pairs)
 
 
-def _capacity_of(question: tuple[ChosenPlan, Workload | None, Catalog]) -> Capacity:
-    chosen, live, catalog = question
-    return _capacity(chosen.under_way, chosen.plan, chosen.declared, (catalog, live))
-
-
 def _under_way(request: ShapeRequest, plan: Plan) -> ShapeRequest:
     """The part of the request that the capacity of a running plan depends on."""
     return what_matters(replace(request, incumbent=None, engine=plan.engine, stays=False))
@@ -266,15 +253,13 @@ def _declared(under_way: ShapeRequest, plan: Plan, catalog: Catalog) -> Capacity
         return Capacity(plan.prediction.capacity)
 
 
-def _capacity(
-    under_way: ShapeRequest, plan: Plan, declared: Capacity, terms: tuple[Catalog, Workload | None]
-) -> Capacity:
-    """What replicas of the planned shape serve, with token counts as they are measured; `terms` as above."""
-    catalog, live = terms
+def _capacity(chosen: ChosenPlan, live: Workload | None, catalog: Catalog) -> Capacity:
+    """What replicas of the planned shape serve, with token counts as they are measured (`live`)."""
+    declared, under_way = chosen.declared, chosen.under_way
     if live is None or live == under_way.workload:
         return declared
     try:
-        found = capacity_of(plan, under_way, catalog, live)
+        found = capacity_of(chosen.plan, under_way, catalog, live)
     except (Invalid, Blocked):
         return declared.lone()
     return found if found.alone > 0.0 else declared.lone()  # traffic that no shape can serve must not stop the pool

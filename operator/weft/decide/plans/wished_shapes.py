@@ -15,7 +15,6 @@ from weft.domain.spec import ShapePins
 from weft.shaping import choose
 
 if TYPE_CHECKING:
-    from weft.catalog import Catalog
     from weft.decide.plans.facts import Facts
     from weft.decide.plans.planning import Planned
     from weft.domain.shape import Plan, Shape
@@ -42,7 +41,8 @@ def plan_as(planned: Planned, wish: WishedShape, facts: Facts, live: Workload | 
         refuse_what_the_engine_cannot(planned.spec, chosen, request.architecture.checkpoint_precision)
     except (Invalid, Blocked):
         return None
-    return planned_as(planned, chosen, wish, request, (facts.catalog, live))
+    taken = taken_instead(planned.plan, chosen, wish)
+    return None if taken is None else planned_for(planned, taken, request, facts.catalog, live)
 
 
 def request_as(planned: Planned, wish: WishedShape | None, facts: Facts) -> ShapeRequest:
@@ -61,26 +61,19 @@ def _of_its_pods(shape: Shape, supplies: tuple[Supply, ...]) -> tuple[Supply, ..
     return supplies if found is None else (found,)
 
 
-def planned_as(
-    planned: Planned,
-    chosen: Plan,
-    wish: WishedShape | None,
-    request: ShapeRequest,
-    terms: tuple[Catalog, Workload | None],
-) -> Planned | None:
-    """The pool with what was chosen instead, beside what would be better; None if it misses a target that is met now.
+def taken_instead(best: Plan, chosen: Plan, wish: WishedShape | None) -> Plan | None:
+    """What was chosen instead of the best, with why and beside what would be better.
 
-    `terms` are the catalog and the live workload.
+    None if it misses a target that the best one meets.
     """
-    best = planned.plan
     if chosen.verdict.reason is Reason.BestEffort and best.verdict.reason is not Reason.BestEffort:
         return None
-    if wish is not None:
-        others = (each for each in best.alternatives if each.shape != wish.shape)
-        better = Candidate(best.shape, Explanation(Reason.NoSlot, wish.why.message), best.prediction)
-        told = (*([better] if best.shape != wish.shape else []), *others)
-        chosen = replace(chosen, verdict=wish.why, alternatives=told[: len(best.alternatives)])
-    return planned_for(planned, chosen, request, terms)
+    if wish is None:
+        return chosen
+    others = (each for each in best.alternatives if each.shape != wish.shape)
+    better = Candidate(best.shape, Explanation(Reason.NoSlot, wish.why.message), best.prediction)
+    told = (*([better] if best.shape != wish.shape else []), *others)
+    return replace(chosen, verdict=wish.why, alternatives=told[: len(best.alternatives)])
 
 
 def allows(spec: PoolSpec, shape: Shape) -> bool:
