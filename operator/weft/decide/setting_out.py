@@ -14,8 +14,10 @@ from weft.decide.replicas.promises import keep_promise, take_back
 from weft.decide.rollouts.avoidance import avoided_by
 from weft.decide.rollouts.backoff import failure_of, remaining_seconds
 from weft.decide.rollouts.drains import displacement, is_urgent, noticed_at, over_seconds, serves_seconds
-from weft.decide.rollouts.pairing import alone_in, is_apart, is_hidden, rollout_of
+from weft.decide.rollouts.pairing import alone_in
+from weft.decide.rollouts.pauses import is_apart, is_hidden
 from weft.decide.rollouts.rollout import arriving, keep_the_last, leaving, without
+from weft.decide.rollouts.terms import rollout_of
 from weft.decide.rollouts.weighing import weigh
 from weft.decide.shapes.holes import changes_shape, kept_for_want_of_room, new_shapes_fit
 from weft.domain.spec import RolloutStrategy
@@ -100,9 +102,9 @@ def _set_out(turn: Turn, start: Start, unit: Sequence[Turn]) -> Course:
         return Course(turn, failure, _at_rest(turn, start))
     leaves = _leaving(turn, start, unit)
     stay = without(leaves.gone, leaves.present)
-    waits = remaining_seconds(failure, start.now) > 0 or _waits_for_drain(turn, stay, leaves.gone)
-    none = waits or turn.frozen
-    growth = _growth(turn, start, leaves, 0 if none else arriving(stay, turn.scale.desired, rollout_of(turn)))
+    backs_off, waits = remaining_seconds(failure, start.now) > 0, _waits_for_drain(turn, stay, leaves.gone)
+    nobody_comes = backs_off or waits or turn.frozen
+    growth = _growth(turn, start, leaves, 0 if nobody_comes else arriving(stay, turn.scale.desired, rollout_of(turn)))
     growth.apart, growth.hidden = is_apart(turn, unit), is_hidden(turn, unit)
     return Course(turn, failure, growth, leaves, _own_moves(turn, start))
 

@@ -8,17 +8,13 @@ Behind a Gateway one generation serves at a time: the endpoint picker is shown t
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
-
-from weft.domain.spec import RolloutStrategy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from weft.decide.course import Turn
     from weft.decide.replicas.health import AssignedReplica
-    from weft.domain.spec import RolloutSpec
 
 
 def alone_in(turns: Sequence[Turn]) -> frozenset[tuple[str, int]]:
@@ -27,7 +23,7 @@ def alone_in(turns: Sequence[Turn]) -> frozenset[tuple[str, int]]:
     Of a half with n desired replicas floor(n m / M) serve while the other has m of M: rounded up, the earlier pair
     would lose a half while the new one is not able to take its load.
     """
-    if not any(_is_earlier(each, turn) for turn in turns for each in turn.survivors.replicas):
+    if not any(is_earlier(each, turn) for turn in turns for each in turn.survivors.replicas):
         return frozenset()
     if all(turn.planned.spec.has_sidecar for turn in turns):
         return _not_shown(turns)
@@ -41,41 +37,7 @@ def alone_in(turns: Sequence[Turn]) -> frozenset[tuple[str, int]]:
 
 def rolls_as_a_pair(turn: Turn) -> bool:
     """Whether replicas of an earlier pair are left."""
-    return any(_is_earlier(each, turn) for each in turn.survivors.replicas)
-
-
-def rollout_of(turn: Turn) -> RolloutSpec:
-    """The limits by which it rolls: a generation that is shown whole comes beside the one before, all of it.
-
-    Nobody leaves for a revision of which no quota pays a replica: what lacks is told of the first one. Nor does anybody
-    come where `maxGPUs` pays for none, so that nobody leaves a node before it goes.
-    """
-    spec = turn.planned.spec
-    if turn.frozen or turn.barred:
-        paused = turn.frozen or spec.rollout.paused
-        return replace(spec.rollout, strategy=RolloutStrategy.Surge, max_surge=1, max_unavailable=0, paused=paused)
-    whole = spec.has_sidecar and spec.rollout.strategy is not RolloutStrategy.Recreate
-    if whole and rolls_as_a_pair(turn):
-        return replace(spec.rollout, max_surge=1.0, max_unavailable=0)
-    return spec.rollout
-
-
-def is_apart(turn: Turn, unit: Sequence[Turn]) -> bool:
-    """Whether a half has no replica of the planned pair while a pause keeps earlier ones, in it or in the other half.
-
-    The spec of those is gone, so that whoever comes is of the planned pair.
-    """
-    return _keeps_earlier_ones(turn, unit) and all(_is_earlier(each, turn) for each in turn.survivors.replicas)
-
-
-def is_hidden(turn: Turn, unit: Sequence[Turn]) -> bool:
-    """Whether a pause keeps an endpoint picker on an earlier pair, so that nobody who comes is chosen."""
-    planned = turn.planned
-    return planned.spec.has_sidecar and planned.pool.shown != planned.spec.pair and _keeps_earlier_ones(turn, unit)
-
-
-def _keeps_earlier_ones(turn: Turn, unit: Sequence[Turn]) -> bool:
-    return rollout_of(turn).paused and any(rolls_as_a_pair(each) for each in unit)
+    return any(is_earlier(each, turn) for each in turn.survivors.replicas)
 
 
 def _not_shown(turns: Sequence[Turn]) -> frozenset[tuple[str, int]]:
@@ -89,7 +51,7 @@ def _not_shown(turns: Sequence[Turn]) -> frozenset[tuple[str, int]]:
     return frozenset(
         (turn.planned.pool.key.uid, each.assignment.replica)
         for turn, each in ready
-        if (_pair_of(each, turn) != shown if known else not _is_earlier(each, turn))
+        if (_pair_of(each, turn) != shown if known else not is_earlier(each, turn))
     )
 
 
@@ -98,9 +60,9 @@ def _pair_of(replica: AssignedReplica, turn: Turn) -> str:
 
 
 def _new(turn: Turn) -> list[AssignedReplica]:
-    return [each for each in turn.survivors.replicas if each.ready and not _is_earlier(each, turn)]
+    return [each for each in turn.survivors.replicas if each.ready and not is_earlier(each, turn)]
 
 
-def _is_earlier(replica: AssignedReplica, turn: Turn) -> bool:
+def is_earlier(replica: AssignedReplica, turn: Turn) -> bool:
     """Whether it was rendered for another pair; one without pods will be for this one."""
     return _pair_of(replica, turn) != turn.planned.spec.pair

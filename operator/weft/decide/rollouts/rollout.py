@@ -52,7 +52,12 @@ def limits_of(rollout: RolloutSpec, desired: int, needed: int = 0) -> Limits:
 def leaving(
     replicas: Sequence[Departure], desired: int, rollout: RolloutSpec, free: FreeMap, needed: int = 0
 ) -> tuple[Departure, ...]:
-    """Replicas to drain now; `needed` ones go on serving."""
+    """Replicas to drain now; `needed` ones go on serving.
+
+    In this order: who serves nobody, or loses its node at once; who has to go, as far as enough serve without; one of
+    several parts that hold each other up; who could stay, as far as those that are desired serve without; and who is
+    one too many, beyond the surge while others have to go, and beyond the desired count once none has to.
+    """
     limits = limits_of(rollout, desired, needed)
     least_serving = desired - limits.unavailable
     outgoing = [each for each in replicas if has_to_go(each, rollout)]

@@ -13,8 +13,9 @@ from weft.decide.counting.worth import ROUNDING
 from weft.decide.course import NOTHING_TO_WEIGH, Weighing
 from weft.decide.replicas.ending import WHY_PODS_END
 from weft.decide.rollouts.backoff import remaining_seconds
-from weft.decide.rollouts.pairing import rollout_of, rolls_as_a_pair
+from weft.decide.rollouts.pairing import rolls_as_a_pair
 from weft.decide.rollouts.rollout import a_part_holds_it, has_to_go, limits_of, serving
+from weft.decide.rollouts.terms import rollout_of
 from weft.domain.pool_memory import RolloutWait
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.texts.figures import seconds

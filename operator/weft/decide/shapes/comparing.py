@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from weft.decide.counting.worth import ROUNDING
 from weft.decide.plans.left_shapes import comes_back
-from weft.decide.rollouts.pairing import rollout_of
 from weft.decide.rollouts.rollout import limits_of
+from weft.decide.rollouts.terms import rollout_of
 from weft.decide.shapes.at_maximum import MORE, wanted_within_the_hour
 from weft.domain.scaling_spec import ScalingMode
 
