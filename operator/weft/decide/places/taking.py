@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from weft.decide.counting.need import surely_needs_more
 from weft.decide.replicas.promises import holder_name
 from weft.domain.reasons import Explanation, Reason
 from weft.placement import Hold
-from weft.scaling import backlog, is_backlog
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -49,16 +49,12 @@ def _preempt(needed: Iterable[Course]) -> bool:
 def _is_in_need(course: Course) -> bool:
     """Whether the traffic that is measured now, or `minReplicas`, needs more than there are.
 
-    Neither headroom nor a forecast counts, and what is not measured in whole counts for nothing.
+    Neither headroom nor a forecast counts.
     """
-    turn, have = course.turn, course.have
-    spec, seen = turn.planned.spec, turn.observation
-    if have < min(spec.scaling.min_replicas, course.wanted):
+    planned, have = course.turn.planned, course.have
+    if have < min(planned.spec.scaling.min_replicas, course.wanted):
         return True
-    if seen is None or not seen.complete or seen.requests_per_second is None or have >= course.wanted:
-        return False
-    waits = is_backlog(backlog(seen, spec.role), seen.answered)
-    return waits or seen.requests_per_second > turn.planned.capacity.of(have)
+    return have < course.wanted and surely_needs_more(planned, course.turn.observation, have)
 
 
 def lower_than(needed: Iterable[Course], units: Sequence[Sequence[Course]]) -> list[Sequence[Course]]:
