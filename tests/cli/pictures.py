@@ -20,7 +20,7 @@ def shape(tensor_parallel: int) -> Shape:
 
 def curve(tensor_parallel: int, *points: tuple[float, float]) -> Curve:
     """Of tokens a second per user and per GPU; the rest is of no matter."""
-    return Curve(shape(tensor_parallel), tuple(CurvePoint(user, gpu, gpu / 50.0, 1.0 / user) for user, gpu in points))
+    return Curve(shape(tensor_parallel), tuple(CurvePoint(user, gpu, gpu / 50.0) for user, gpu in points))
 
 
 @cache

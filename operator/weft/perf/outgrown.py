@@ -93,7 +93,6 @@ class GraphRoom:
     `terms` are those chances over the factorials of the numbers, of the most prompts first.
     """
 
-    chances: tuple[float, ...]
     terms: tuple[float, ...]
     ranks: float
 
@@ -150,7 +149,7 @@ def fitting(prompts: tuple[Lengths, float], room: float, batch: float, ranks: fl
     for number in range(1, len(chances)):
         every *= number
         terms.append(chances[number] / every)
-    return GraphRoom(tuple(chances), tuple(reversed(terms)), ranks)
+    return GraphRoom(tuple(reversed(terms)), ranks)
 
 
 def outgrown(fits: GraphRoom, pace: StepPace) -> Outgrown:

@@ -32,12 +32,11 @@ Targets = tuple[tuple[int, float], ...]  # (percentile, seconds)
 
 @dataclass(frozen=True, slots=True)
 class CurvePoint:
-    """One load: tokens a second per user (1 / mean TPOT) and per GPU, requests a second per replica, and mean TTFT."""
+    """One load: tokens a second per user (1 / mean TPOT) and per GPU, and requests a second per replica."""
 
     per_user: float
     per_gpu: float
     requests_per_second: float
-    ttft_seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +60,7 @@ def _curve(case: ShapeCase) -> Curve:
     return Curve(
         shape,
         tuple(
-            CurvePoint(1.0 / point.tpot.mean, point.rate * tokens / shape.gpus, point.rate, point.ttft.mean)
+            CurvePoint(1.0 / point.tpot.mean, point.rate * tokens / shape.gpus, point.rate)
             for point in points
             if point.utilisation < _FULL
         ),

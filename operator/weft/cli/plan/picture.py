@@ -142,7 +142,7 @@ def picture_of(request: ShapeRequest, catalog: Catalog) -> Picture:
     point = None
     if capacity > 0.0 and tpot > 0.0:
         per_gpu = capacity * tokens / found.plan.shape.gpus
-        point = CurvePoint(1.0 / tpot, per_gpu, capacity, prediction.ttft.mean)
+        point = CurvePoint(1.0 / tpot, per_gpu, capacity)
     return Picture(
         model=request.spec.model.model_id,
         input_tokens=request.workload.input_tokens,

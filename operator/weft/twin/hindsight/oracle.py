@@ -159,11 +159,6 @@ def _allowed(pools: Sequence[PoolNeed], requests: Column, terms: Terms) -> float
     return (1.0 - terms.attainment) * float(requests.sum()) + _CLOSE
 
 
-def schedule(pool: PoolNeed, requests: Column, terms: Terms) -> Counts:
-    """Return the cheapest counts of one pool by bin."""
-    return oracle_hours([pool], requests, terms).counts[pool.name]
-
-
 def timed(counts: dict[str, Counts], terms: Terms) -> Steps:
     """Return what to order and when, as (seconds, counts of all pools), so that each bin has its replicas ready.
 
