@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.converge.world import World
 from tests.render.pools import UID, changed, plan, pool, shape, spec, split
 from weft.converge import converge_pool, converge_split
-from weft.converge.draining import Heard
+from weft.converge.leaving import Heard
 from weft.converge.phases import LOADS, Phase
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.snapshot import ResourceKey

@@ -6,16 +6,10 @@ from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING
 
-from weft.converge.draining import (
-    WayToLeave,
-    ends_in_seconds,
-    finishes,
-    hurries_from_routers,
-    retire,
-    stuck_in_seconds,
-)
+from weft.converge.draining import retire, stuck_in_seconds
 from weft.converge.engine_fronts import engine_of
 from weft.converge.generations import kept_for_their_front, router_overdue_in_seconds
+from weft.converge.leaving import Leaver, WayToLeave
 from weft.domain.action import ForgetWorker
 from weft.domain.crews import routers_before
 from weft.domain.spec import RouterKind
@@ -34,14 +28,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Departures:
-    """Which replicas leave: `free_to_go` are all but those kept for a front, each with its way to leave if it has to.
+    """Which replicas leave: `free_to_go` are all but those kept for a front.
 
     Assigned replicas are among them: nothing is done to these while they are whole. `finishing` is how many leave and
     have requests left. After `changes_after_seconds` the answer changes by itself; infinite where it does not.
     """
 
-    observed: ObservedPool
-    free_to_go: tuple[tuple[Replica, WayToLeave], ...]
+    free_to_go: tuple[Leaver, ...]
     finishing: int
     changes_after_seconds: float
 
@@ -52,15 +45,17 @@ class Departures:
         kept = kept_for_their_front(pool, replicas, observed.pods, now)
         kept += fronts.kept(pool, replicas, observed.pods, now) if fronts is not None else ()
         ways = _ways_to_leave(observed)
-        spare = {each.number: _spare_seconds(observed, each, ways[_engine(pool, each)]) for each in kept}
+        may_stay = {each.number for each in kept}
+        leavers = [Leaver(each, observed.fabric, ways[_engine(pool, each)]) for each in replicas]
+        spare = {each.replica.number: each.spare_seconds for each in leavers if each.replica.number in may_stay}
         lasting = {number: seconds for number, seconds in spare.items() if seconds > 0.0}
-        free = tuple((each, ways[_engine(pool, each)]) for each in replicas if each.number not in lasting)
-        finishing = [each for each in free if finishes(each[0], observed.fabric, each[1])]
-        ends = [ends_in_seconds(replica, observed.fabric, way) for replica, way in finishing]
+        free = tuple(each for each in leavers if each.replica.number not in lasting)
+        finishing = [each for each in free if each.finishes]
+        ends = [each.ends_in_seconds for each in finishing]
         ends += [stuck_in_seconds(each, now) for each in replicas]
         if lasting:
             ends += [router_overdue_in_seconds(pool, observed.pods, now), *lasting.values()]
-        return cls(observed, free, len(finishing), min(ends, default=inf))
+        return cls(free, len(finishing), min(ends, default=inf))
 
     def actions(self) -> tuple[Action, ...]:
         """Actions that take leaving replicas out of their front, and then delete their pods.
@@ -68,12 +63,11 @@ class Departures:
         The first are those that have no time for routers, all of them before any router is asked: one that is slow to
         answer may take seconds for each.
         """
-        fabric = self.observed.fabric
         hurried: list[Action] = []
         others: list[Action] = []
-        for replica, way in self.free_to_go:
-            found = hurried if hurries_from_routers(replica, fabric, way) else others
-            found.extend(retire(replica, fabric, way))
+        for each in self.free_to_go:
+            found = hurried if each.hurries_from_routers else others
+            found.extend(retire(each))
         return (*sorted(hurried, key=lambda each: isinstance(each, ForgetWorker)), *others)
 
 
@@ -118,8 +112,3 @@ def _leaves_by(pool: PoolRecord, engine: EngineName | None) -> LeavesBy:
     """
     at_a_gateway = pool.router_kind is RouterKind.Gateway
     return LeavesBy.Label if engine is None or at_a_gateway else adapter_for(engine).leaves_front_by
-
-
-def _spare_seconds(observed: ObservedPool, replica: Replica, way: WayToLeave) -> float:
-    """Seconds for which a replica may be kept and still finish requests before its node goes; 0 if it lost a pod."""
-    return 0.0 if replica.lost_a_pod else ends_in_seconds(replica, observed.fabric, way) - way.drain_seconds

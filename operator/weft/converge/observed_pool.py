@@ -11,7 +11,7 @@ from weft.converge.replicas import replicas_of
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from weft.converge.draining import Heard
+    from weft.converge.leaving import Heard
     from weft.converge.replicas import Replica
     from weft.domain.cluster import ObjectRecord, PodRecord
     from weft.domain.fabric import Fabric

@@ -44,7 +44,7 @@ from weft.render import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from weft.converge.draining import Heard
+    from weft.converge.leaving import Heard
     from weft.converge.objects import ObjectsAround
     from weft.converge.replicas import Replica
     from weft.domain.cluster import ObjectRecord, PodRecord
