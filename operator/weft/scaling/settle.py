@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.scaling_spec import ScalingMode
-from weft.domain.texts.figures import counted, moment_of
+from weft.domain.texts.figures import counted, moment_of, seconds
 from weft.domain.values.changed import changed
 from weft.domain.values.made_often import made_often
 from weft.scaling.bounds import Bounds, bounds_of
-from weft.scaling.shrinking import fewest_now, missing, steady, what_keeps_it, why_no_further
+from weft.scaling.shrinking import fewest_now, missing, steady, what_keeps_it
 
 if TYPE_CHECKING:
     from weft.domain.pool_memory import ScaleMemory
@@ -68,7 +68,9 @@ def _settled(sight: Sight, want: Want, bounds: Bounds) -> ScaleAnswer:
             current, current, explanation, sight.memory, None, wake, needed=needed, declared=want.declared
         )
     reason = Reason.ScaleUp if desired > current else Reason.ScaleDown
-    news = Explanation(reason, f"{current} -> {desired} replicas: {want.because}{why_no_further(sight, want, desired)}")
+    news = Explanation(
+        reason, f"{current} -> {desired} replicas: {want.because}{_why_no_further(sight, want, desired)}"
+    )
     memory, needed = changed(sight.memory, stepped=sight.request.now), want.replicas or 0
     return ScaleAnswer(desired, desired, news, memory, news, needed=needed)
 
@@ -112,12 +114,26 @@ def _next_count(sight: Sight, want: Want, bounds: Bounds) -> int:
     request = sight.request
     if request.current == 0:
         return want.replicas if want.replicas is not None else bounds.least
-    if want.replicas is None or _is_frozen(sight):
+    if want.replicas is None or _frozen_until(sight) is not None:
         return request.current
     wanted = bounds.clamp(want.replicas)
     if wanted < request.current:
         wanted = fewest_now(sight, want)
     return _one_step(sight, wanted)
+
+
+def _why_no_further(sight: Sight, want: Want, desired: int) -> str:
+    """Why a pool that shrinks keeps more than it needs now, in words; empty where it does not."""
+    spec, needed = sight.request.spec, sight.request.current if want.replicas is None else want.replicas
+    if not max(needed, spec.min_replicas) < desired < sight.request.current:
+        return ""
+    if spec.max_step is not None and desired > fewest_now(sight, want):
+        return f"; {_what_a_step_allows(spec.max_step)}"
+    return f"; as many as were needed within the last {seconds(spec.scale_down_delay_seconds)}"
+
+
+def _what_a_step_allows(step: int) -> str:
+    return f"maxStep {step} allows {counted(step, 'replica')} a minute"
 
 
 def _one_step(sight: Sight, wanted: int) -> int:
@@ -138,9 +154,10 @@ def _step_wait(sight: Sight) -> float:
     return max(0.0, stepped + STEP_SECONDS - sight.request.now)
 
 
-def _is_frozen(sight: Sight) -> bool:
+def _frozen_until(sight: Sight) -> float | None:
+    """Until when (epoch seconds) `freezeUntil` holds the count; None where it does not, or no more."""
     until = sight.request.spec.freeze_until
-    return until is not None and until > sight.request.now
+    return until if until is not None and until > sight.request.now else None
 
 
 def _remember_want(sight: Sight, want: Want, bounds: Bounds) -> ScaleMemory:
@@ -168,8 +185,7 @@ def _explain(sight: Sight, want: Want, bounds: Bounds) -> Held:
     request = sight.request
     if bounds.most == 0:
         return bounds.shortfall or bounds.at_most, None
-    until = request.spec.freeze_until
-    if _is_frozen(sight) and until is not None:
+    if (until := _frozen_until(sight)) is not None:
         held = (
             f"held at {counted(request.current, 'replica')} until {moment_of(until)}, as spec.scaling.freezeUntil says"
         )
@@ -197,8 +213,7 @@ def _why_not_more(sight: Sight, bounds: Bounds) -> Held:
 
 
 def _step_limited(sight: Sight, beside: str = "") -> Held:
-    step = sight.request.spec.max_step or 0
-    message = f"maxStep {step} allows {counted(step, 'replica')} a minute{beside}"
+    message = f"{_what_a_step_allows(sight.request.spec.max_step or 0)}{beside}"
     return Explanation(Reason.StepLimited, message), _step_wait(sight)
 
 

@@ -10,7 +10,7 @@ import functools
 from typing import TYPE_CHECKING
 
 from weft.domain.reasons import Explanation, Reason
-from weft.domain.texts.figures import counted, seconds
+from weft.domain.texts.figures import counted
 from weft.scaling.sight import GAP_SECONDS
 
 if TYPE_CHECKING:
@@ -84,13 +84,3 @@ def missing(sight: Sight, what: str) -> Explanation:
 def steady(replicas: int) -> Explanation:
     """The explanation of a count that is what demand needs."""
     return Explanation(Reason.Steady, f"demand needs {counted(replicas, 'replica')}")
-
-
-def why_no_further(sight: Sight, want: Want, desired: int) -> str:
-    """Why a pool that shrinks keeps more than it needs now, in words; empty where it does not."""
-    spec, needed = sight.request.spec, sight.request.current if want.replicas is None else want.replicas
-    if not max(needed, spec.min_replicas) < desired < sight.request.current:
-        return ""
-    if spec.max_step is not None and desired > fewest_now(sight, want):
-        return f"; maxStep {spec.max_step} allows {counted(spec.max_step, 'replica')} a minute"
-    return f"; as many as were needed within the last {seconds(spec.scale_down_delay_seconds)}"

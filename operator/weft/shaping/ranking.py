@@ -188,7 +188,7 @@ def nearest(outside_slo: list[Scored]) -> list[Scored]:
 
 
 def kept(best: Scored, running: Scored | None) -> bool:
-    """Whether the running shape stays: unless the best is at least 15 % better, or alone meets the SLO.
+    """Whether the running shape stays: unless the best is better by `CHANGE_SAVES_AT_LEAST`, or alone meets the SLO.
 
     If the request `stays`, a shape that only costs less does not replace it.
     """
@@ -216,9 +216,7 @@ def praise(chosen: Scored, best: Scored) -> Explanation:
     if chosen.shape != best.shape:
         now, then = digits(chosen.cost), digits(best.cost)
         cost = f"as much, {now}" if now == then else f"{then} instead of {now}"
-        return Explanation(
-            Reason.ShapeKept, f"{best.shape} would cost {cost}; {_unless_it_stays(chosen, 'a change must save 15 %')}"
-        )
+        return Explanation(Reason.ShapeKept, f"{best.shape} would cost {cost}; {_why_no_change(chosen, 'must save')}")
     rate, headroom = chosen.case.request.workload.requests_per_second, chosen.case.request.spec.scaling.headroom
     spare = f" and {headroom:.0%} headroom" if headroom > 0 else ""
     short = "" if chosen.serves_all else f"; as many as are allowed serve {part(chosen.served)} of it"
@@ -236,8 +234,10 @@ def _together(chosen: Scored) -> str:
     return f", each of {chosen.replicas} behind their router {each}" if gains else ""
 
 
-def _unless_it_stays(running: Scored, takes: str) -> str:
-    return "its shape changed less than an hour ago" if running.case.request.stays else takes
+def _why_no_change(running: Scored, takes: str) -> str:
+    if running.case.request.stays:
+        return "its shape changed less than an hour ago"
+    return f"a change {takes} {100.0 * CHANGE_SAVES_AT_LEAST:.0f} %"
 
 
 def overruled(better: Scored, running: Scored) -> Explanation:
@@ -249,9 +249,7 @@ def overruled(better: Scored, running: Scored) -> Explanation:
     else:
         gain = 1.0 - better.cost / running.cost
     how = f"{gain:.0%} better" if gain > 0 else "simpler, but no cheaper"
-    return Explanation(
-        Reason.ShapeKept, f"{how} than the running {running.shape}; {_unless_it_stays(running, 'a change takes 15 %')}"
-    )
+    return Explanation(Reason.ShapeKept, f"{how} than the running {running.shape}; {_why_no_change(running, 'takes')}")
 
 
 def criticism(loser: Scored, chosen: Scored) -> Explanation:

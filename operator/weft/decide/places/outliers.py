@@ -21,7 +21,14 @@ from weft.domain.texts.figures import agreeing, some_of
 from weft.domain.values.changed import changed
 from weft.domain.workload import Role
 from weft.placement import Departure
-from weft.scaling.underperforming.outliers import CUT_OFF, came_in_vain, next_to_go, wait_seconds, who_lacks_kv
+from weft.scaling.underperforming.outliers import (
+    CUT_OFF,
+    PATIENCE_SECONDS,
+    came_in_vain,
+    next_to_go,
+    wait_seconds,
+    who_lacks_kv,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -30,11 +37,14 @@ if TYPE_CHECKING:
     from weft.domain.pool_memory import Outlier, ScaleMemory
     from weft.placement import FreeMap
 
+_FOR = {reason: f"for {seconds / 60.0:.0f} min" for reason, seconds in PATIENCE_SECONDS.items()}
+_SLOWER, _ALIKE = _FOR[Reason.SlowerThanSiblings], _FOR[Reason.TransfersFail]
+_PREFILL, _DECODE = _FOR[Reason.CutOffFromPrefill], _FOR[Reason.CutOffFromDecode]
 _SAID = {
-    Reason.SlowerThanSiblings: "has been slower than its siblings for 3 min, at no higher load",
-    Reason.CutOffFromPrefill: "has failed for 5 min to fetch KV as its siblings do, and computes such prompts itself",
-    Reason.CutOffFromDecode: "has computed KV for 5 min most of which decode failed to fetch, unlike its siblings'",
-    Reason.TransfersFail: "has failed for 5 min to fetch part of its KV, and computes such prompts itself",
+    Reason.SlowerThanSiblings: f"has been slower than its siblings {_SLOWER}, at no higher load",
+    Reason.CutOffFromPrefill: f"has failed {_PREFILL} to fetch KV as its siblings do, and computes such prompts itself",
+    Reason.CutOffFromDecode: f"has computed KV {_DECODE} most of which decode failed to fetch, unlike its siblings'",
+    Reason.TransfersFail: f"has failed {_ALIKE} to fetch part of its KV, and computes such prompts itself",
 }
 _ALL_THAT_MAKES_IT_SLOW = {
     Role.Prefill: "decode fails to fetch its KV, too, and what waits to be fetched may be all that makes it slow",
@@ -138,7 +148,7 @@ def _all_alike(named: Sequence[Outlier]) -> str:
     who = f"replica {named[0].replica} {_SAID[Reason.TransfersFail]}"
     if len(named) > 1:
         listed = some_of([str(each.replica) for each in named], _MOST_NAMED)
-        failed = "have failed for 5 min to fetch part of their KV, and compute such prompts themselves"
+        failed = f"have failed {_ALIKE} to fetch part of their KV, and compute such prompts themselves"
         who = f"replicas {listed} {failed}"
     return f"{who}; not replaced: too few siblings are better to expect an improvement"
 
