@@ -226,6 +226,10 @@ class Growth:
         """What its own leaving pods hold."""
         return free.vacated(holder_name(self.planned.pool))
 
+    def refuse(self, why: Explanation, waits_for: Growth | None = None) -> None:
+        """Look for no further place: for a reason of its own, or as the other half of its pair has none."""
+        self.refusal, self.waits_for = why, waits_for
+
     def add(self, assignment: Assignment) -> None:
         """Add one replica, and charge it to the quotas."""
         self.added.append(assignment)

@@ -45,10 +45,10 @@ def grow(growths: Sequence[Growth], free: FreeMap, now: float) -> bool:
     if (why := _serves_nobody(first, growths)) is not None:
         first.refusal = why
     elif stuck:
-        first.waits_for = stuck[0].waits_for or stuck[0]
-        first.refusal = _held_back(first.waits_for)
-    elif (other := _left_out(first, growths, free)) is not None:
-        first.waits_for, first.refusal = other, _held_back(other)
+        other = stuck[0].waits_for or stuck[0]
+        first.refuse(_held_back(other), other)
+    elif (left_out := _left_out(first, growths, free)) is not None:
+        first.refuse(_held_back(left_out), left_out)
     else:
         _place_one(first, growths, free, now)
     return any(growth.wants_more for growth in growths)

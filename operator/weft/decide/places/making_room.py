@@ -7,7 +7,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from weft.decide.places.growth import assign
-from weft.decide.places.moving import makes_room_for, owner_of, required_of, waits_for
+from weft.decide.places.moving import makes_room_for, owner_of, required_of, waits_until_they_moved
 from weft.decide.replicas.promises import held_by
 from weft.decide.replicas.slots import fits_in_place
 from weft.decide.rollouts.rollout import limits_of
@@ -127,7 +127,7 @@ def _begin(course: Course, found: Repacking, residents: Mapping[str, _Resident],
     gpus = course.turn.planned.plan.shape.gpus_per_pod
     for node in found.slot.nodes:
         free.reserve(Hold(node, max(0, gpus - gone.get(node, 0)), f"pool {course.turn.name}"))
-    course.growth.refusal = waits_for(move.owner for move in found.moves)
+    course.growth.refusal = waits_until_they_moved(move.owner for move in found.moves)
     course.moves = changed(course.moves, awaited=course.growth.refusal, opening=found.slot.nodes)
 
 

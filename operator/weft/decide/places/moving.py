@@ -113,7 +113,7 @@ def makes_room_for(turn: Turn) -> Explanation:
     return Explanation(Reason.MakesRoom, f"it makes room for {holder_name(turn.planned.pool)}")
 
 
-def waits_for(owners: Iterable[str]) -> Explanation:
+def waits_until_they_moved(owners: Iterable[str]) -> Explanation:
     """Why a pool is not placed yet."""
     every = sorted(owners)
     more = f" and {len(every) - NAMED} more" if len(every) > NAMED else ""
@@ -195,7 +195,7 @@ def _bind(moves: Moves, turn: Turn, movers: Sequence[Mover], opened: Repacking, 
     for mover in movers:
         moves.leaving[mover.key] = makes_room_for(turn)
     if movers:
-        moves.awaited[turn.planned.pool.key.uid] = waits_for(by_owner)
+        moves.awaited[turn.planned.pool.key.uid] = waits_until_they_moved(by_owner)
         moves.opening[turn.planned.pool.key.uid] = opened.slot.nodes
 
 

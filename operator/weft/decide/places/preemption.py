@@ -12,7 +12,15 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from weft.decide.places.growth import place, suppose_placed
-from weft.decide.places.taking import LOOKED_AT, has_nothing, keep, leaving_holds, lower_than, may_take, waits_for
+from weft.decide.places.taking import (
+    LOOKED_AT,
+    has_nothing,
+    keep,
+    leaving_holds,
+    lower_than,
+    may_take,
+    waits_until_they_are_gone,
+)
 from weft.decide.places.yielding import could_yield, drain, holds_of_all, with_companions
 from weft.domain.values.changed import changed
 from weft.placement import ALONE, Slot
@@ -53,8 +61,9 @@ def keep_what_leaves(needed: Sequence[Course], units: Sequence[Sequence[Course]]
         return False
     for course, slot in zip(needed, slots, strict=True):
         keep(slot, course, free)
-        course.later, growth = changed(course.later, waited_for_lower=now), course.growth
-        growth.refusal, growth.waits_for = waits_for({hold.holder for hold in leaving if hold.node in slot.nodes}), None
+        course.later = changed(course.later, waited_for_lower=now)
+        holders = {hold.holder for hold in leaving if hold.node in slot.nodes}
+        course.growth.refuse(waits_until_they_are_gone(holders))
     return True
 
 

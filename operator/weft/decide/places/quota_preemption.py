@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING
 
 from weft.decide.counting.budgets import PROMISED_SECONDS
 from weft.decide.places.preemption import places_with, victims_for
-from weft.decide.places.taking import LOOKED_AT, has_nothing, keep, leaving_holds, lower_than, may_take, waits_for
+from weft.decide.places.taking import (
+    LOOKED_AT,
+    has_nothing,
+    keep,
+    leaving_holds,
+    lower_than,
+    may_take,
+    waits_until_they_are_gone,
+)
 from weft.decide.places.yielding import are_in_step, could_yield, drain, holds_of_all
 from weft.decide.replicas.promises import holder_name
 from weft.domain.reasons import Explanation, Reason
@@ -146,7 +154,7 @@ def _wait(needed: Sequence[Course], lower: Sequence[Sequence[Course]], available
         keep(slot, course, available.free)
     for course in needed:
         available.accounts.pay(course.turn.planned)
-        course.growth.refusal, course.growth.waits_for = waits_for(leaving) if leaving else _COUNTED, None
+        course.growth.refuse(waits_until_they_are_gone(leaving) if leaving else _COUNTED)
 
 
 def _note(needed: Iterable[Course], now: float) -> None:

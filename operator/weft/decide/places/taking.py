@@ -76,7 +76,7 @@ def keep(slot: Slot, course: Course, free: FreeMap) -> None:
         free.reserve(Hold(node, gpus, f"preemption for {holder_name(course.turn.planned.pool)}"))
 
 
-def waits_for(owners: Iterable[str]) -> Explanation:
+def waits_until_they_are_gone(owners: Iterable[str]) -> Explanation:
     """What a pool says while others drain for it."""
     named = ", ".join(sorted(owners))
     return Explanation(Reason.Preempting, f"waits until pods of {named}, of lower priority, are gone")
