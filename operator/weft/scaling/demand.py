@@ -27,6 +27,7 @@ from weft.scaling.underperforming.slowness import without_outliers
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from weft.domain.forecast import ForecastState
     from weft.domain.scaling_spec import ScalingSpec
     from weft.scaling.forecasting.forecast import Forecast
     from weft.scaling.forecasting.risk import Margin
@@ -260,20 +261,27 @@ def demand(sight: Sight) -> Demand:
     if not sight.backlogged:  # waiting requests need serving, whatever arrives later
         counted = ((offered, LOAD_WINDOW_SECONDS), (surprising, reading.arrival_seconds))
         persisting = max(persists(state, now, rate * work, over) for rate, over in counted) / work
+    coming = Demand(arriving, persisting, lately, backlog=backlog, at_front=reading.at_front, rises=rises)
     # A gap in the metrics must not widen the margin: for some time the forecast of the last look holds.
     ahead = None if is_old(state, now) else forecast(state, state.seen)
-    if ahead is None:
-        return Demand(arriving, persisting, lately, backlog=backlog, at_front=reading.at_front, rises=rises)
-    risk = sight.request.spec.risk
+    return coming if ahead is None else _foreseeing(coming, ahead, state, sight.request)
+
+
+def _foreseeing(coming: Demand, ahead: Forecast, state: ForecastState, request: ScaleRequest) -> Demand:
+    """The demand with what is foreseen: of the forecast and that of a short cycle the greater, with its margin.
+
+    Where the cycle fell, the lesser counts. A cycle foretells its own bursts, so that none are held beside it.
+    """
+    risk, work = request.spec.risk, request.work
     known = [each for each in (ahead, ahead.cycle) if each is not None]
     bought = [(each.over(work), margin_now(risk, state, each, work)) for each in known]
     fell = ahead.cycle is not None and ahead.cycle.fell
-    ahead, margin = (min if fell else max)(bought, key=lambda each: each[1].on(each[0]))
-    counts = [(ahead, margin)] if fell else bought
+    likely, margin = (min if fell else max)(bought, key=lambda each: each[1].on(each[0]))
+    counts = [(likely, margin)] if fell else bought
     again = max(0.0 if each.again is None else margin.on(each.again) for each, margin in counts)
-    is_in_cycle = len(known) > 1 or ahead.cycle_seconds > 0.0  # which foretells its own bursts
+    is_in_cycle = len(known) > 1 or likely.cycle_seconds > 0.0
     held = 0.0 if is_in_cycle else returning(state, risk) / work
-    return Demand(arriving, persisting, lately, ahead, margin, backlog, reading.at_front, rises, again, held)
+    return changed(coming, ahead=likely, margin=margin, again=again, returning=held)
 
 
 def _surprising(sight: Sight, reading: LoadReading) -> float:
