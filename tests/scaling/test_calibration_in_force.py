@@ -17,11 +17,11 @@ from weft.scaling.calibrating import taking_over
 from weft.scaling.calibrating.taking_over import what_is_phased
 
 if TYPE_CHECKING:
-    from weft.scaling.calibrating.taking_over import Capacity
+    from weft.scaling.calibrating.taking_over import CapacityUnder
 
 
 def in_force(
-    known: tuple[Calibrated, ...], memory: CalibrationMemory, now: float, capacity: Capacity = lambda _: 0.0
+    known: tuple[Calibrated, ...], memory: CalibrationMemory, now: float, capacity: CapacityUnder = lambda _: 0.0
 ) -> tuple[Calibrated, ...]:
     """Where nobody knows what capacity makes of it, latencies alone bound a step."""
     return taking_over.in_force(known, memory, now, capacity)

@@ -48,7 +48,8 @@ PAIR = 2
 class Prospect:
     """A pool with its plan or its problem, the live workload in force, and the measured lengths that it follows.
 
-    `vanished` is since when the GPUs under its replicas are out of sight, if its shape would change because of that.
+    `vanished_since` is since when the GPUs under its replicas are out of sight, if its shape would change because of
+    that.
     """
 
     pool: PoolRecord
@@ -56,7 +57,7 @@ class Prospect:
     problem: Explanation | None
     live: Workload | None
     lengths: tuple[LengthSample, ...] = ()
-    vanished: float | None = None
+    vanished_since: float | None = None
 
 
 def prospects(
@@ -83,7 +84,7 @@ def _unless(vanished: Vanished | None, prospect: Prospect) -> Prospect:
     if vanished is None:
         return prospect
     planned = prospect.planned if vanished.why is None else None
-    return changed(prospect, planned=planned, problem=vanished.why, vanished=vanished.since)
+    return changed(prospect, planned=planned, problem=vanished.why, vanished_since=vanished.since)
 
 
 def _prospect(pool: PoolRecord, unit: Unit, snapshot: Snapshot, facts: Facts, pair: Pair | Unpaired | None) -> Prospect:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weft.decide.replicas.promises import held_by, holder_name
-from weft.decide.replicas.slots import have_room, rooms_of
+from weft.decide.replicas.slots import have_room, slots_of
 from weft.placement import Hold
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def promised_to_successors(losses: Sequence[Loss], judging: Judging) -> tuple[Ho
     if not given or serving >= planned.pool.status.desired_replicas:
         return ()
     shape, holder = planned.plan.shape, holder_name(planned.pool)
-    slots = rooms_of(len(losses), planned, free.vacated(holder), free)
+    slots = slots_of(len(losses), planned, free.vacated(holder), free)
     joins = int(shape.pods > 1 or bool(planned.spec.placement.nvlink_domain))
     return tuple(Hold(node, shape.gpus_per_pod, holder, joins) for slot in slots for node in slot.nodes)
 

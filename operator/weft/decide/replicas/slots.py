@@ -44,10 +44,10 @@ def fits_in_place(planned: Planned, own: Sequence[Hold], free: FreeMap) -> bool:
 
 def have_room(replicas: int, planned: Planned, own: Sequence[Hold], free: FreeMap) -> bool:
     """Whether so many replacements have a place, spares included, once what these hold (`own`) is free."""
-    return len(rooms_of(replicas, planned, own, free)) == replicas
+    return len(slots_of(replicas, planned, own, free)) == replicas
 
 
-def rooms_of(replicas: int, planned: Planned, own: Sequence[Hold], free: FreeMap) -> tuple[Slot, ...]:
+def slots_of(replicas: int, planned: Planned, own: Sequence[Hold], free: FreeMap) -> tuple[Slot, ...]:
     """The places that so many replacements have, as far as there is room; as `have_room`."""
     placement, found = replace(planned.spec.placement, spare_nodes_per_domain=0), list[Slot]()
     with free.supposing():

@@ -42,9 +42,9 @@ def hold(prospect: Prospect, state: PassState) -> PoolOutcome:
     lost = tuple(loss.explanation for loss in seen.losses)
     decision = PoolDecision(pool.key, pool.generation, status, pool.status.desired_replicas, checks, lost)
     now = state.snapshot.now
-    known = remembered_since(pool, state.snapshot.memory.get(pool.key.uid), prospect.vanished, now)
+    known = remembered_since(pool, state.snapshot.memory.get(pool.key.uid), prospect.vanished_since, now)
     remembered = unwatched(changed(known, short_since=None)) if known is not None else None
-    return PoolOutcome(decision, remembered, again_seconds(prospect.vanished, now))
+    return PoolOutcome(decision, remembered, again_seconds(prospect.vanished_since, now))
 
 
 def _conditions(

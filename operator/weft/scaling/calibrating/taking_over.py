@@ -32,11 +32,11 @@ MOST_KEPT = 4  # shapes whose factors are kept
 
 _Latency = tuple[float, float | None]  # a factor, and the tail of its latency
 # Requests per second of one replica under given factors; 0 where that is unknown.
-Capacity = Callable[[Calibration], float]
+CapacityUnder = Callable[[Calibration], float]
 
 
 def in_force(
-    known: tuple[Calibrated, ...], memory: CalibrationMemory, now: float, capacity: Capacity
+    known: tuple[Calibrated, ...], memory: CalibrationMemory, now: float, capacity: CapacityUnder
 ) -> tuple[Calibrated, ...]:
     """The factors to decide with and to persist: the known ones, until they are both old enough and off.
 
@@ -69,7 +69,7 @@ def what_is_phased(
     return Explanation(Reason.CalibrationPhased, f"{measured}: {phased}")
 
 
-def _phased(before: Calibration, exact: Calibration, capacity: Capacity) -> Calibration:
+def _phased(before: Calibration, exact: Calibration, capacity: CapacityUnder) -> Calibration:
     """The exact factors, or a step towards them that changes capacity by about a third at most."""
     part = _part(_changes(before, exact))
     found, smaller, none = (_on_the_way(before, exact, each) for each in (part, part / 2.0, 0.0))
