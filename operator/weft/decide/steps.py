@@ -55,7 +55,9 @@ def take_turns(
     free, now = available.free, available.now
     moves = _moves(units, free, replan)
     start = Start(free, available.accounts, now, moves, replan)
-    if short := [turns for turns in units if any(turn.memory.short_since is not None for turn in turns)]:
+    if short := [
+        turns for turns in units if turns[0].memory.short_since is not None or turns[-1].memory.short_since is not None
+    ]:
         units = where_more_have_a_place(units, short, start)
     courses = all_set_out(units, start)
     keep_halves_together(courses, free)

@@ -143,7 +143,18 @@ def plan_pool(
         capacity = _LAST_CAPACITY.ask(pool.key.uid, question, lambda _: _capacity(chosen, live, facts.catalog))
     except (Invalid, Blocked) as error:
         return Explanation(error.reason, error.message)
-    return _planned(pool, pool.spec, chosen, capacity)
+    return Planned(
+        pool,
+        pool.spec,
+        chosen.plan,
+        chosen.revision,
+        capacity,
+        chosen.declared,
+        chosen.before,
+        chosen.subject,
+        chosen.start_up,
+        managed,
+    )
 
 
 def _whoever_scales(spec: PoolSpec) -> PoolSpec:
@@ -185,8 +196,17 @@ def planned_for(
     What replicas of the persisted plan serve stays what it was.
     """
     plan = _kept_or_new(planned.pool.status.plan, chosen)
-    found = replace(_chosen_to_run(planned.spec, request, plan, None, catalog), before=planned.before)
-    return _planned(planned.pool, planned.spec, found, _capacity(found, live, catalog))
+    found = _chosen_to_run(planned.spec, request, plan, None, catalog)
+    return changed(
+        planned,
+        plan=plan,
+        revision=found.revision,
+        capacity=_capacity(found, live, catalog),
+        declared=found.declared,
+        subject=found.subject,
+        start_up=found.start_up,
+        managed=request.managed,
+    )
 
 
 def _chosen_to_run(
@@ -202,21 +222,6 @@ def _chosen_to_run(
         before=None if before is None else _declared(under_way, before, catalog),
         subject=CalibrationSubject.of(spec.model.model_id, plan.engine, plan.shape),
         start_up=estimated_start(request.architecture, plan, request.spec.model.source, catalog.starting),
-    )
-
-
-def _planned(pool: PoolRecord, spec: PoolSpec, chosen: ChosenPlan, capacity: Capacity) -> Planned:
-    return Planned(
-        pool,
-        spec,
-        chosen.plan,
-        chosen.revision,
-        capacity,
-        chosen.declared,
-        chosen.before,
-        chosen.subject,
-        chosen.start_up,
-        chosen.under_way.managed,
     )
 
 
