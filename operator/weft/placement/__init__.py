@@ -5,7 +5,8 @@ Where a replica goes. `search`: the slot that it gets. `eligibility`: which node
     `sharing`: who needs a ComputeDomain. `recheck`: whether a slot still holds just before pods are released.
 Who leaves. `victims`: which replicas go first when a pool shrinks. `repacking`: which move so that another one fits.
     `clearing`: which would have to leave a domain for that.
-What is told. `refusal`: why a replica fits nowhere. `comparison`: why it went to no other domain.
+What is told. `refusal`: why a replica fits nowhere. `comparison`: why it went to no other domain. `lacking`: what
+    nodes lack besides GPUs.
 What is free. `freemap`: while a pass gives it out. `tally`: how many replicas each domain holds. `room`: how many of
     each size. `suppliers`: what a pool could use whatever is free.
 `names`: the order of names with numbers in them.
