@@ -63,7 +63,7 @@ class Leases:
 
     def candidate(self, name: str) -> Contender:
         """One that tells the time by `now`."""
-        return Contender(cast("Sender", self), "weft-system", lambda: self.now, name)
+        return Contender(cast("Sender", self), "weft-system", lambda: self.now, lambda: self.now, name)
 
     @property
     def holder(self) -> str:
@@ -140,7 +140,9 @@ def test_of_two_that_see_it_expire_one_leads(leases: Leases) -> None:
     leases.now += LEASE_SECONDS
     seen = dict(leases.stored or {})
     assert one.try_to_hold()
-    late = Contender(cast("Sender", _Stale(leases, seen)), "weft-system", lambda: leases.now, "other")
+    late = Contender(
+        cast("Sender", _Stale(leases, seen)), "weft-system", lambda: leases.now, lambda: leases.now, "other"
+    )
     late._seen = other._seen
     assert not late.try_to_hold()
     assert leases.holder == "one"

@@ -13,7 +13,6 @@ import contextlib
 import logging
 import math
 import socket
-import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from weft.apply.sending import ApiRequest, object_path
 from weft.control.told_once import ToldOnce
 from weft.domain.errors import Blocked, Retry
 from weft.domain.reasons import Reason
+from weft.observe.api_server.clock import running_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -99,10 +99,21 @@ class _Seen:
 class Contender:
     """One of several operators that share a Lease."""
 
-    def __init__(self, sender: Sender, namespace: str, clock: Callable[[], float], identity: str = "") -> None:
-        """`sender` does not ask this candidate; `clock` counts seconds, also while process or machine are paused."""
+    def __init__(
+        self,
+        sender: Sender,
+        namespace: str,
+        date: Callable[[], float],
+        clock: Callable[[], float] = running_seconds,
+        identity: str = "",
+    ) -> None:
+        """`sender` does not ask this one. `date` is in epoch seconds, for people who read the Lease.
+
+        `clock` counts seconds, also while process or machine are paused.
+        """
         self._sender = sender
         self._namespace = namespace
+        self._date = date
         self._clock = clock
         self._identity = identity or f"{socket.gethostname()}_{uuid.uuid4()}"
         self._until = -math.inf
@@ -175,7 +186,7 @@ class Contender:
         return now - self._seen.at >= (spec.get("leaseDurationSeconds") or LEASE_SECONDS)
 
     def _spec(self, before: Json) -> Json:
-        mine, now = before.get("holderIdentity") == self._identity, _micro_time()
+        mine, now = before.get("holderIdentity") == self._identity, self._now()
         changes = before.get("leaseTransitions") or 0
         return {
             "holderIdentity": self._identity,
@@ -190,7 +201,7 @@ class Contender:
         with contextlib.suppress(Retry, Blocked):  # then the others wait until it expires
             lease = _expected(self._sender.get(self._path(LEASE))).body
             if lease["spec"].get("holderIdentity") == self._identity:
-                free = {**lease["spec"], "holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": _micro_time()}
+                free = {**lease["spec"], "holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": self._now()}
                 self._wrote("PUT", self._path(LEASE), {**lease, "spec": free})
 
     def _wrote(self, method: str, path: str, lease: Json) -> bool:
@@ -198,6 +209,9 @@ class Contender:
         whole = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", **lease}
         answer = self._sender.send(ApiRequest(method, path, body=whole))
         return not answer.conflicts and _expected(answer).ok
+
+    def _now(self) -> str:
+        return datetime.fromtimestamp(self._date(), UTC).isoformat(timespec="microseconds")
 
     def _path(self, name: str = "") -> str:
         return object_path("coordination.k8s.io/v1", "leases", self._namespace, name)
@@ -217,19 +231,10 @@ def lease_namespace() -> str:
     return USUAL_NAMESPACE
 
 
-def seconds_with_pauses() -> float:
-    """Seconds that no change of the wall clock moves and no sleep of the machine stops, where the system has such."""
-    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
-
-
 def _expected(answer: ApiResponse) -> ApiResponse:
     if not answer.ok:
         raise Blocked(Reason.NotPermitted, answer.message)
     return answer
-
-
-def _micro_time() -> str:
-    return datetime.now(UTC).isoformat(timespec="microseconds")
 
 
 async def _set_within(stop: asyncio.Event, seconds: float) -> None:

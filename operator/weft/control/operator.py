@@ -11,7 +11,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from weft import catalog
 from weft.apply import EventRecorder, Reporter, Sender, TokenBucket, Writer
@@ -22,7 +22,7 @@ from weft.control.converging.converge_loop import ConvergeLoop
 from weft.control.converging.view import Viewer
 from weft.control.deciding.decide_loop import DecideLoop
 from weft.control.health import ProbeServer, Pulse, Vitals
-from weft.control.leading import ANSWER_SECONDS, AlwaysLeads, Contender, lease_namespace, seconds_with_pauses
+from weft.control.leading import ANSWER_SECONDS, AlwaysLeads, Contender, lease_namespace
 from weft.control.logs import set_up_logs
 from weft.control.metrics.telemetry import Telemetry
 from weft.control.wake import Wake
@@ -65,6 +65,15 @@ LED_NO_MORE = "the Lease was not renewed in time, or another operator holds it: 
 log = logging.getLogger(__name__)
 
 
+class _Own(NamedTuple):
+    """What this process has whether it leads or stands by."""
+
+    client: ApiClient
+    clock: ClusterClock
+    telemetry: Telemetry
+    leadership: Leadership
+
+
 class Operator:
     """One operator. Everything is created in `serve`, so that nothing outlives it."""
 
@@ -75,32 +84,26 @@ class Operator:
 
     async def serve(self, stop: asyncio.Event, client: ApiClient | None = None) -> None:
         """Run until `stop` is set. Raises `Blocked` without usable credentials, or if another operator may lead."""
-        client = client or connect(self._options)
-        telemetry, leadership = Telemetry(), self._leadership(client)
-        probes = ProbeServer(telemetry, leadership.trouble)
+        client, clock = client or connect(self._options), ClusterClock()
+        leadership = self._leadership(client, clock)
+        own = _Own(client, clock, Telemetry(), leadership)
+        probes = ProbeServer(own.telemetry, leadership.trouble)
         self.port = await probes.start(self._options.host, self._options.port)
         log.info("probes and metrics on port %d", self.port)
         async with contextlib.AsyncExitStack() as exits:
             exits.push_async_callback(probes.stop)
             exits.push_async_callback(leadership.resign)
             if await leadership.lead(stop):
-                telemetry.leads.set(1)
-                await self._work(leadership, client, telemetry, probes, stop)
+                own.telemetry.leads.set(1)
+                await self._work(own, probes, stop)
         if not stop.is_set():
             log.error(LED_NO_MORE)
             raise Blocked(Reason.ApiUnavailable, LED_NO_MORE)
 
-    async def _work(
-        self,
-        leadership: Leadership,
-        client: ApiClient,
-        telemetry: Telemetry,
-        probes: ProbeServer,
-        stop: asyncio.Event,
-    ) -> None:
+    async def _work(self, own: _Own, probes: ProbeServer, stop: asyncio.Event) -> None:
         """Observe, decide and converge for as long as this process leads, or until `stop` is set."""
         served = ", ".join(self._options.namespaces)
-        log.info("serving %s of %s", f"only {served}" if served else "all namespaces", client.configuration.host)
+        log.info("serving %s of %s", f"only {served}" if served else "all namespaces", own.client.configuration.host)
         async with contextlib.AsyncExitStack() as exits:
             executor = ThreadPoolExecutor(THREADS, thread_name_prefix="weft")
             exits.callback(executor.shutdown, wait=False, cancel_futures=True)
@@ -110,16 +113,14 @@ class Operator:
             exits.callback(bucket.stop)
             wake = Wake(SETTLE_SECONDS)
             wants: list[Callable[[str | None], None]] = []
-            sender = Sender(client, bucket, leadership.may_write)
-            context = self._context(
-                client, sender, telemetry, (executor, writing), lambda uid: _spread(wake, wants, uid)
-            )
+            sender = Sender(own.client, bucket, own.leadership.may_write)
+            context = self._context(own, sender, (executor, writing), lambda uid: _spread(wake, wants, uid))
             exits.push_async_callback(context.collector.close)
             exits.push_async_callback(context.downloads.close)
             converge = ConvergeLoop(context, Viewer(context).view)
             wants.append(converge.want)
             told = partial(_spread, wake, wants, None)
-            watched = Watched(client, context.resources, self._options.namespaces)
+            watched = Watched(own.client, context.resources, self._options.namespaces)
             watching = KopfThread(watched)
             probes.vitals = _vitals(context, watching)
             watching.start()
@@ -129,31 +130,30 @@ class Operator:
             loops = (
                 DecideLoop(context, wake).run(),
                 converge.run(),
-                keep_listing(context, client, watched.absent),
+                keep_listing(context, own.client, watched.absent),
                 keep_collecting(context, told),
                 keep_looking_back(context),
             )
             async with _running(*loops, _measure_lag(context), _keep_watching(watching, context.pulse)):
-                await leadership.keep(stop)
+                await own.leadership.keep(stop)
             log.info("stopping")
 
-    def _leadership(self, client: ApiClient) -> Leadership:
+    def _leadership(self, client: ApiClient, clock: ClusterClock) -> Leadership:
         if not self._options.leader_elect:
             return AlwaysLeads()
         asking = Sender(client, TokenBucket(), timeout=ANSWER_SECONDS)
-        return Contender(asking, lease_namespace(), seconds_with_pauses)
+        return Contender(asking, lease_namespace(), clock.now)
 
     def _context(
         self,
-        client: ApiClient,
+        own: _Own,
         sender: Sender,
-        telemetry: Telemetry,
         executors: tuple[ThreadPoolExecutor, ThreadPoolExecutor],
         changed: Callable[[str | None], None],
     ) -> Context:
         options, (executor, writing) = self._options, executors
-        clock = ClusterClock()
-        reader = Reader(client, clock.hear)
+        clock, telemetry = own.clock, own.telemetry
+        reader = Reader(own.client, clock.hear)
         resources = ResourceCache(changed)
         resources.expect(options.namespaces)
         cluster = ClusterCache(reader, options.namespaces, changed, clock.now)
