@@ -173,6 +173,24 @@ def test_one_that_resigns_is_followed_at_once(leases: Leases) -> None:
     assert leases.stored["spec"]["leaseTransitions"] == 1
 
 
+def test_a_renewal_under_way_gives_no_time_to_one_that_resigned(leases: Leases) -> None:
+    """Its answer may come after the Lease was given back, while threads still have writes to send."""
+    first = leases.candidate("first")
+    assert first.try_to_hold()
+    asyncio.run(first.resign())
+    assert first.try_to_hold()
+    assert not first.may_write()
+
+
+def test_a_lease_that_somebody_edits_is_renewed(leases: Leases) -> None:
+    first = leases.candidate("first")
+    assert first.try_to_hold()
+    assert leases.stored is not None
+    leases.stored["spec"] = {"holderIdentity": "first"}
+    assert first.try_to_hold()
+    assert leases.stored["spec"]["acquireTime"]
+
+
 def test_one_that_was_followed_takes_nothing_away_as_it_ends(leases: Leases) -> None:
     first, second = leases.candidate("first"), leases.candidate("second")
     assert first.try_to_hold()

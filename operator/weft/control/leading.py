@@ -117,6 +117,7 @@ class Contender:
         self._clock = clock
         self._identity = identity or f"{socket.gethostname()}_{uuid.uuid4()}"
         self._until = -math.inf
+        self._resigned = False
         self._seen = _Seen("", -math.inf)
         self._told = ToldOnce()
         self._trouble: str | None = None
@@ -124,7 +125,7 @@ class Contender:
 
     def may_write(self) -> bool:
         """Whether nobody else may have taken the Lease yet."""
-        return self._clock() < self._until
+        return not self._resigned and self._clock() < self._until
 
     def trouble(self) -> str | None:
         """Why the Lease could not be read or written the last time."""
@@ -136,19 +137,20 @@ class Contender:
             if await self._in_thread(self.try_to_hold):
                 log.info("leading: %s holds Lease %s/%s", self._identity, self._namespace, LEASE)
                 return True
-            await _set_within(stop, RETRY_SECONDS)
+            await _is_set_within(stop, RETRY_SECONDS)
         return False
 
     async def keep(self, stop: asyncio.Event) -> None:
         """Renew the Lease; ends without `stop` once that has failed for too long or another one holds it."""
-        while not stop.is_set() and self.may_write():
-            await _set_within(stop, RETRY_SECONDS)
+        while True:
             with contextlib.suppress(TimeoutError):  # a thread that waits for an answer is no reason to go on
                 await asyncio.wait_for(self._in_thread(self.try_to_hold), RENEW_SECONDS)
+            if not self.may_write() or await _is_set_within(stop, RETRY_SECONDS):
+                return
 
     async def resign(self) -> None:
         """Give the Lease back, if it is still held."""
-        held, self._until = self.may_write(), -math.inf
+        held, self._resigned = self.may_write(), True  # whatever a renewal says that is under way
         if held:
             await self._in_thread(self._give_back)
         self._thread.shutdown(wait=False, cancel_futures=True)
@@ -191,7 +193,7 @@ class Contender:
         return {
             "holderIdentity": self._identity,
             "leaseDurationSeconds": LEASE_SECONDS,
-            "acquireTime": before["acquireTime"] if mine else now,
+            "acquireTime": (before.get("acquireTime") or now) if mine else now,
             "renewTime": now,
             "leaseTransitions": changes if mine or not before else changes + 1,
         }
@@ -200,8 +202,9 @@ class Contender:
         """As client-go does it: without a holder, whoever looks next takes it."""
         with contextlib.suppress(Retry, Blocked):  # then the others wait until it expires
             lease = _expected(self._sender.get(self._path(LEASE))).body
-            if lease["spec"].get("holderIdentity") == self._identity:
-                free = {**lease["spec"], "holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": self._now()}
+            spec = lease.get("spec") or {}
+            if spec.get("holderIdentity") == self._identity:
+                free = {**spec, "holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": self._now()}
                 self._wrote("PUT", self._path(LEASE), {**lease, "spec": free})
 
     def _wrote(self, method: str, path: str, lease: Json) -> bool:
@@ -237,6 +240,7 @@ def _expected(answer: ApiResponse) -> ApiResponse:
     return answer
 
 
-async def _set_within(stop: asyncio.Event, seconds: float) -> None:
+async def _is_set_within(stop: asyncio.Event, seconds: float) -> bool:
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(stop.wait(), seconds)
+    return stop.is_set()
