@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pytest
+from kubernetes.client import ApiClient, Configuration
 
-from weft.apply import Sender, TokenBucket
+from weft.apply import Sender, TokenBucket, Writer
 from weft.apply.sending import ApiRequest, ApiResponse
-from weft.control import leading
+from weft.control import Operator, RunOptions, leading, operator
 from weft.control.leading import LEASE, LEASE_SECONDS, RENEW_SECONDS, RETRY_SECONDS, AlwaysLeads, Contender
+from weft.domain.action import ForgetWorker
 from weft.domain.errors import Retry
 from weft.domain.reasons import Reason
-
-if TYPE_CHECKING:
-    from kubernetes.client import ApiClient
 
 Json = dict[str, Any]
 
@@ -260,6 +259,44 @@ def test_a_write_of_one_that_leads_no_more_is_not_sent() -> None:
     sender = Sender(cast("ApiClient", None), TokenBucket(), lambda: False)
     with pytest.raises(Retry, match="does not lead any more"):
         sender.send(ApiRequest("DELETE", "/api/v1/namespaces/team/pods/p"))
+
+
+class _Reached(Exception):  # noqa: N818 - no error
+    """An operator came to its work, with this sender."""
+
+
+async def test_all_that_an_operator_writes_asks_whether_it_leads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the leader's own process: a paused one may wake up anywhere between two writes."""
+    led = _Led()
+
+    def come_to_work(_: Operator, own: object, sender: Sender, *__: object) -> None:
+        raise _Reached(sender)
+
+    monkeypatch.setattr(operator, "Contender", lambda *_: led)
+    monkeypatch.setattr(Operator, "_context", come_to_work)
+    options = RunOptions(host="127.0.0.1", port=0, leader_elect=True)
+    with pytest.raises(_Reached) as reached:
+        await Operator(options).serve(asyncio.Event(), ApiClient(Configuration(host="http://127.0.0.1:1")))
+    sender: Sender = reached.value.args[0]
+    with pytest.raises(Retry, match="cannot be reached"):
+        sender.send(ApiRequest("DELETE", "/api/v1/namespaces/team/pods/p"))
+    led.leads = False
+    with pytest.raises(Retry, match="does not lead any more"):
+        sender.send(ApiRequest("DELETE", "/api/v1/namespaces/team/pods/p"))
+
+
+class _Led(AlwaysLeads):
+    leads = True
+
+    def may_write(self) -> bool:
+        return self.leads
+
+
+def test_routers_are_asked_by_the_leader_alone() -> None:
+    """The DELETE at a router is no request to the API server, and a write all the same."""
+    writer = Writer(Sender(cast("ApiClient", None), TokenBucket(), lambda: False), (), lambda *_: None)
+    with pytest.raises(Retry, match="does not lead any more"):
+        writer.carry_out(ForgetWorker("team", "chat-3-0", "u3", "10.0.0.1:8000", (("u", "127.0.0.1:1"),)))
 
 
 async def test_an_operator_alone_leads_until_it_is_stopped() -> None:

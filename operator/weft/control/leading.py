@@ -20,10 +20,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from weft.apply.refusals import refused
 from weft.apply.sending import ApiRequest, object_path
 from weft.control.told_once import ToldOnce
-from weft.domain.errors import Blocked, Retry
-from weft.domain.reasons import Reason
+from weft.domain.errors import WeftError
 from weft.observe.api_server.clock import running_seconds
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ class Contender:
         asked = self._clock()
         try:
             held, self._trouble = self._hold(asked), None
-        except (Retry, Blocked) as error:
+        except WeftError as error:
             self._trouble = f"Lease {self._namespace}/{LEASE} cannot be read or written: {error.message}"
             self._tell(self._trouble)
             return False
@@ -200,7 +200,7 @@ class Contender:
 
     def _give_back(self) -> None:
         """As client-go does it: without a holder, whoever looks next takes it."""
-        with contextlib.suppress(Retry, Blocked):  # then the others wait until it expires
+        with contextlib.suppress(WeftError):  # then the others wait until it expires
             lease = _expected(self._sender.get(self._path(LEASE))).body
             spec = lease.get("spec") or {}
             if spec.get("holderIdentity") == self._identity:
@@ -236,7 +236,7 @@ def lease_namespace() -> str:
 
 def _expected(answer: ApiResponse) -> ApiResponse:
     if not answer.ok:
-        raise Blocked(Reason.NotPermitted, answer.message)
+        raise refused(answer)
     return answer
 
 
