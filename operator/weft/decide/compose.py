@@ -20,7 +20,7 @@ from weft.decide.plans.facts import Facts
 from weft.decide.plans.pairs import plan_pairs
 from weft.decide.replanning import Replanner
 from weft.decide.replicas.health import NODE_LOST_SECONDS
-from weft.decide.replicas.survivors import Roll
+from weft.decide.replicas.roll import Roll
 from weft.decide.settling import as_decided, both, may_change_again
 from weft.decide.steps import take_turns
 from weft.decide.telling.forecasts import keep_forecasts

@@ -66,12 +66,12 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Weighing:
-    """How many replicas the rollout of a pool leaves serving for its traffic, 0 where only its limits count.
+    """How many replicas the rollout of a pool `keeps` serving for its traffic, 0 where only its limits count.
 
     `waits` is what is known of a rollout that waited when the last pass ended.
     """
 
-    needed: int
+    keeps: int
     waits: RolloutWait | None = None
 
 
@@ -158,7 +158,8 @@ class Growth:
     `replaced` were lost or have to move: as many may take what is kept as `spares`. `asked` is what each new replica
     asks of another scheduler, or why it cannot; None where a slot is looked for. `opened` is kept for it alone, too, by
     moves that are under way. `avoided` nodes come last: they did not take or start a replica. `accounts` are the quotas
-    that have to pay for every new replica. Of those `kept` so many are only `lasting`, until their nodes go.
+    that have to pay for every new replica. Of those `kept` so many are only `lasting`, until their nodes go. `held`
+    says why nobody comes in this pass though replicas are missing.
 
     While a pause keeps replicas of an earlier pair, a half that has none of the planned one is `apart`, and both are
     `hidden` if an endpoint picker is shown the earlier one.
@@ -177,6 +178,7 @@ class Growth:
     avoided: tuple[str, ...] = ()
     added: list[Assignment] = field(default_factory=list)
     lasting: int = 0
+    held: Reason | None = None
     refusal: Explanation | None = None
     waits_for: Growth | None = None  # the other half of a pair, which has no slot
     apart: bool = False

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from weft.decide.order import Unit
     from weft.decide.plans.facts import Facts
     from weft.decide.plans.planning import Planned
-    from weft.decide.replicas.survivors import Roll, Survivors
+    from weft.decide.replicas.roll import Roll
+    from weft.decide.replicas.survivors import Survivors
     from weft.domain.snapshot import PoolRecord, Snapshot
     from weft.placement import FreeMap, Hold
 
@@ -40,7 +41,7 @@ def all_judged(
     judged: dict[str, Survivors] = {}
     given: list[Hold] = []
     later = _promised_later(units, roll, free)
-    for unit in sorted(units, key=roll.are_reached, reverse=True) if roll.silent else units:
+    for unit in sorted(units, key=roll.are_reached, reverse=True) if roll.machines.silent else units:
         for pool in unit:
             try:
                 _release(later.pop(pool.key.uid, ()), free)
@@ -55,7 +56,7 @@ def all_judged(
 
 def _promised_later(units: Iterable[Unit], roll: Roll, free: FreeMap) -> dict[str, list[Hold]]:
     """What pools on silent nodes were promised, by UID, reserved until they are judged themselves."""
-    silent = [pool for unit in units if not roll.are_reached(unit) for pool in unit] if roll.silent else []
+    silent = [pool for unit in units if not roll.are_reached(unit) for pool in unit] if roll.machines.silent else []
     found = {
         pool.key.uid: [hold for each in roll.replicas(pool) for hold in promised(pool, each, free.fabric)]
         for pool in silent
@@ -77,9 +78,9 @@ def _release(holds: Iterable[Hold], free: FreeMap) -> None:
 
 def _given(pool: PoolRecord, seen: Survivors, planned: Planned | None, roll: Roll, free: FreeMap) -> tuple[Hold, ...]:
     """Places of the successors of its replicas on silent nodes, reserved."""
-    if planned is None or not roll.silent or not seen.losses:
+    if planned is None or not roll.machines.silent or not seen.losses:
         return ()
-    judging = Judging(planned, roll.replicas(pool), roll.pools, roll.silent, free)
+    judging = Judging(planned, roll.replicas(pool), roll.pools, roll.machines.silent, free)
     holds = promised_to_successors(seen.losses, judging)
     _reserve(holds, free)
     return holds

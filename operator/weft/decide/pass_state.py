@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from weft.decide.counting.counts import Prospect
     from weft.decide.order import Unit
     from weft.decide.plans.planning import Planned
-    from weft.decide.replicas.survivors import Roll, Survivors
+    from weft.decide.replicas.roll import Roll
+    from weft.decide.replicas.survivors import Survivors
     from weft.domain.snapshot import Snapshot, SplitRecord
     from weft.placement import FreeMap
     from weft.scaling import ScaleAnswer

@@ -20,16 +20,18 @@ from weft.decide.rollouts.rollout import arriving, keep_the_last, leaving, witho
 from weft.decide.rollouts.terms import rollout_of
 from weft.decide.rollouts.weighing import weigh
 from weft.decide.shapes.holes import changes_shape, kept_for_want_of_room, new_shapes_fit
+from weft.domain.reasons import Reason
 from weft.domain.spec import RolloutStrategy
 from weft.domain.stumbling import stumbled
 from weft.placement import Departure
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from weft.decide.course import Turn
     from weft.decide.replicas.health import AssignedReplica
     from weft.decide.shapes.start import Start
+    from weft.domain.status import Failure
 
 
 def all_set_out(units: Sequence[Sequence[Turn]], start: Start) -> list[list[Course]]:
@@ -102,9 +104,9 @@ def _set_out(turn: Turn, start: Start, unit: Sequence[Turn]) -> Course:
         return Course(turn, failure, _at_rest(turn, start))
     leaves = _leaving(turn, start, unit)
     stay = without(leaves.gone, leaves.present)
-    backs_off, waits = remaining_seconds(failure, start.now) > 0, _waits_for_drain(turn, stay, leaves.gone)
-    nobody_comes = backs_off or waits or turn.frozen
-    growth = _growth(turn, start, leaves, 0 if nobody_comes else arriving(stay, turn.scale.desired, rollout_of(turn)))
+    held = _why_nobody_comes(turn, start, failure, (*stay, *leaves.gone))
+    growth = _growth(turn, start, leaves, 0 if held else arriving(stay, turn.scale.desired, rollout_of(turn)))
+    growth.held = held
     growth.apart, growth.hidden = is_apart(turn, unit), is_hidden(turn, unit)
     return Course(turn, failure, growth, leaves, _own_moves(turn, start))
 
@@ -121,7 +123,7 @@ def _leaving(turn: Turn, start: Start, unit: Sequence[Turn]) -> Leaving:
     lets_go = rollout.max_unavailable != 0 or rollout.max_surge == 0
     going = lets_go and any(each.outdated or each.displaced is not None for each in present)
     weighing = weigh(turn, unit, start.now) if going else NOTHING_TO_WEIGH
-    gone = _let_go(present, turn, start, weighing.needed)
+    gone = _let_go(present, turn, start, weighing.keeps)
     moving = without(gone, [each for each in present if each.displaced is not None])
     return Leaving(tuple(present), gone, tuple(moving), weighing)
 
@@ -226,9 +228,18 @@ def _departure(replica: AssignedReplica, turn: Turn, start: Start) -> Departure:
     )
 
 
-def _waits_for_drain(turn: Turn, stay: Sequence[Departure], gone: Sequence[Departure]) -> bool:
+def _why_nobody_comes(turn: Turn, start: Start, failure: Failure | None, present: Iterable[Departure]) -> Reason | None:
+    """Why no replica may come, whatever is missing: it failed just now, nothing pays for it, or others leave first."""
+    if remaining_seconds(failure, start.now) > 0:
+        return Reason.BackingOff
+    if turn.frozen:
+        return Reason.BudgetExhausted
+    return Reason.Draining if _waits_for_drain(turn, present) else None
+
+
+def _waits_for_drain(turn: Turn, present: Iterable[Departure]) -> bool:
     """Recreate never runs two revisions at once: new replicas wait until pods of the old ones are gone."""
     rollout = rollout_of(turn)
     if rollout.strategy is not RolloutStrategy.Recreate or rollout.paused:
         return False
-    return any(each.outdated for each in (*stay, *gone)) or turn.draining
+    return any(each.outdated for each in present) or turn.draining

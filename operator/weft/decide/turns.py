@@ -12,6 +12,7 @@ from weft.decide.counting.worth import stays_for_want_of_budget
 from weft.decide.course import Turn
 from weft.decide.measured.learning import Fleet, watch
 from weft.decide.places.handover import handed_over
+from weft.decide.replicas.survivors import strays
 from weft.domain.stumbling import stumbled
 from weft.domain.values.changed import changed
 from weft.scaling import replaced_values
@@ -94,7 +95,7 @@ def _turn(planned: Planned, prospect: Prospect, scaled: ScaleAnswer, paid: _Paid
         seen,
         answer,
         observation,
-        left=state.roll.strays(pool, seen),
+        left=strays(pool, seen, state.roll),
         memory=_with_its_plan(answer.memory, planned, prospect, state),
         live=replaced_values(declared, prospect.live or declared, observation),
         asked=handed_over(planned, state.free.fabric, snapshot.queueing),

@@ -14,6 +14,7 @@ from weft.decide.counting.accounts import Accounts, has_no_room, leaves_room
 from weft.decide.counting.need import needed_now
 from weft.decide.counting.rounds import Fill, fill_of, in_rounds
 from weft.decide.counting.worth import worth
+from weft.decide.replicas.survivors import strays
 from weft.render.facts import device_resource
 from weft.scaling import Ceiling
 
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
     from weft.decide.counting.accounts import QuotaLack
     from weft.decide.plans.planning import Planned
     from weft.decide.replicas.health import AssignedReplica
-    from weft.decide.replicas.survivors import Roll, Survivors
+    from weft.decide.replicas.roll import Roll
+    from weft.decide.replicas.survivors import Survivors
     from weft.domain.reasons import Explanation
     from weft.domain.shape import Shape
     from weft.domain.snapshot import PoolObservation, PoolRecord
@@ -60,7 +62,7 @@ class Claim:
     planned: Planned
     have: int
     want: int
-    needed: int
+    needed_now: int
     held: int = 0
     taken: int = 0
     of_one_size: bool = True
@@ -112,7 +114,7 @@ class _Claimant:
     @property
     def fill(self) -> Fill:
         wanting = (claim for claim in self.claims if claim.have < claim.want)
-        return min((fill_of(claim.have, claim.needed, claim.want) for claim in wanting), default=Fill(1.0, 1.0))
+        return min((fill_of(claim.have, claim.needed_now, claim.want) for claim in wanting), default=Fill(1.0, 1.0))
 
     @property
     def cost(self) -> float:
@@ -178,7 +180,7 @@ def replaces_in_its_room(planned: Planned, seen: Survivors, roll: Roll, troubled
     """Whether a pool that replaces replicas (in a rollout, or on `troubled` nodes) has lost one, or lets one go."""
     if seen.standing is not None and not seen.standing.strays:
         return False
-    leaving = roll.strays(planned.pool, seen)
+    leaving = strays(planned.pool, seen, roll)
     earlier = any(each.assignment.revision != planned.revision for each in seen.replicas)
     earlier = earlier or any(pod.identity and pod.identity.revision != planned.revision for pod in leaving)
     moves = any(not troubled.isdisjoint(each.nodes) for each in seen.replicas)
@@ -187,7 +189,7 @@ def replaces_in_its_room(planned: Planned, seen: Survivors, roll: Roll, troubled
 
 def _given_back(planned: Planned, seen: Survivors, roll: Roll) -> int:
     """Replicas of the planned shape that the quota of a pool's leaving pods will pay for."""
-    counted = [pod for pod in roll.strays(planned.pool, seen) if not pod.ended]
+    counted = [pod for pod in strays(planned.pool, seen, roll) if not pod.ended]
     shape, device = planned.plan.shape, device_resource(planned.plan.shape)
     gpus = sum(pod.asks_for(device) for pod in counted)
     return min(len(counted) // max(1, shape.pods), gpus // max(1, shape.gpus))

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from weft.decide.order import Unit
     from weft.decide.plans.facts import Facts
     from weft.decide.plans.pairs import Pair
-    from weft.decide.replicas.survivors import Roll
+    from weft.decide.replicas.roll import Roll
     from weft.decide.replicas.vanished import Vanished
     from weft.domain.capacity import Capacity
     from weft.domain.pool_memory import LengthSample, ScaleMemory

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from weft.decide.replicas.health import AssignedReplica
+    from weft.decide.replicas.roll import Roll
     from weft.decide.replicas.standing import Standing
-    from weft.decide.replicas.survivors import Roll
     from weft.domain.pool_memory import CalibrationMemory, Outliers, ScaleMemory
     from weft.domain.shape import Percentiles, Plan
     from weft.domain.snapshot import PoolObservation, PoolRecord, Snapshot

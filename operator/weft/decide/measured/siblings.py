@@ -13,7 +13,7 @@ from weft.scaling.underperforming.outliers import watched, worth_a_look
 from weft.scaling.underperforming.slowness import is_whole
 
 if TYPE_CHECKING:
-    from weft.decide.replicas.survivors import Roll
+    from weft.decide.replicas.roll import Roll
     from weft.domain.pool_memory import Outliers, ScaleMemory
     from weft.domain.snapshot import PodObservation, PoolRecord, Snapshot
 

@@ -11,6 +11,7 @@ from weft.decide.places.moving import makes_room_for, owner_of, required_of, wai
 from weft.decide.replicas.promises import held_by
 from weft.decide.replicas.slots import fits_in_place
 from weft.decide.rollouts.rollout import limits_of
+from weft.decide.rollouts.terms import rollout_of
 from weft.domain.moves import Relocation
 from weft.domain.texts.figures import some_of
 from weft.domain.values.changed import changed
@@ -99,7 +100,7 @@ def _residents(course: Course) -> Iterator[_Resident]:
     None of a pool that lacks replicas itself, or whose quota has no room for a successor. Those of a split over NVLink
     have to stay in their rack, whose nodes they take whole, so that their moves open nothing.
     """
-    turn, rollout, growth = course.turn, course.turn.planned.spec.rollout, course.growth
+    turn, rollout, growth = course.turn, rollout_of(course.turn), course.growth
     lacks = len(growth.kept) + len(growth.added) < growth.desired
     paid = growth.accounts.short([turn.planned]) is None
     if lacks or not paid or rollout.paused or limits_of(rollout, growth.desired).surge < 1 or _stays(course):
@@ -137,7 +138,7 @@ def _send(resident: _Resident, move: Move, course: Course, fabric: Fabric, now: 
     told = (*mover.moves.told, Relocation(assignment.replica, now, course.turn.name))
     moving = (*mover.leaving.moving, replace(resident.departure, displaced=makes_room_for(course.turn)))
     mover.moves, mover.leaving = changed(mover.moves, told=told), changed(mover.leaving, moving=moving)
-    most = growth.desired + limits_of(growth.planned.spec.rollout, growth.desired).surge
+    most = growth.desired + limits_of(rollout_of(mover.turn), growth.desired).surge
     if len(growth.kept) + len(growth.added) < most:
         growth.add(assign(growth, move.target, fabric, now))
 

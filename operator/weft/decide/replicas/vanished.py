@@ -20,7 +20,7 @@ from weft.scaling import restored
 if TYPE_CHECKING:
     from weft.decide.plans.planning import Planned
     from weft.decide.replicas.health import AssignedReplica
-    from weft.decide.replicas.survivors import Roll
+    from weft.decide.replicas.roll import Roll
     from weft.domain.fabric import Fabric
     from weft.domain.shape import Shape
     from weft.domain.snapshot import PoolRecord
@@ -76,7 +76,7 @@ def _not_seen(replica: AssignedReplica, shape: Shape, roll: Roll, fabric: Fabric
 
     One of which a node is gone is no matter of sight.
     """
-    if not roll.nodes.keys() >= set(replica.nodes):
+    if roll.machines.gone(replica.nodes):
         return None
     seen, serves = fabric.nodes(), f"replica {replica.assignment.replica} serves, though"
     for name in replica.nodes:

@@ -24,7 +24,7 @@ from weft.domain.values.changed import changed
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from weft.decide.course import Course, Growth, Turn, Why
+    from weft.decide.course import Course, Turn, Why
     from weft.placement import Departure
 
 # For as long a rollout in which nobody comes first waits for GPUs or for traffic to fall: a new GPU node takes 5 to 10
@@ -45,7 +45,7 @@ def weigh(turn: Turn, unit: Sequence[Turn], now: float) -> Weighing:
         return found
     others = (each for each in unit if each is not turn and rolls_as_a_pair(each))
     held = any(_binds(_alone(each, now), each) for each in others)
-    return replace(found, needed=max(found.needed, turn.scale.desired)) if held else found
+    return replace(found, keeps=max(found.keeps, turn.scale.desired)) if held else found
 
 
 def _alone(turn: Turn, now: float) -> Weighing:
@@ -53,7 +53,7 @@ def _alone(turn: Turn, now: float) -> Weighing:
     if waits is not None and waits.since > now:  # the clock was set back
         waits = replace(waits, since=now)
     found = Weighing(turn.scale.needed, waits)
-    return replace(found, needed=0) if _is_over(found, now) else found
+    return replace(found, keeps=0) if _is_over(found, now) else found
 
 
 def _is_over(weighing: Weighing, now: float) -> bool:
@@ -64,7 +64,7 @@ def _is_over(weighing: Weighing, now: float) -> bool:
 def _binds(weighing: Weighing, turn: Turn) -> bool:
     """Whether traffic lets none go of those that the spec would."""
     rollout, desired = rollout_of(turn), turn.scale.desired
-    weighed = limits_of(rollout, desired, weighing.needed)
+    weighed = limits_of(rollout, desired, weighing.keeps)
     return weighed.unavailable < 1 <= limits_of(rollout, desired).unavailable
 
 
@@ -110,7 +110,7 @@ def say_what_traffic_holds(courses: Iterable[Course], now: float) -> None:
 
 def _why_it_waits(course: Course) -> Why:
     """What is told with the remark that the rollout waits; an event only if that was not told before."""
-    before, told = course.leaving.weighing.waits, _waits(course.growth)
+    before, told = course.leaving.weighing.waits, _waits(course)
     is_news = before is None or not before.told
     events = (Explanation(Reason.RolloutWaits, told),) if is_news else ()
     return changed(course.why, remarks=(*course.why.remarks, told), events=events)
@@ -129,21 +129,21 @@ def _below_need(course: Course) -> Iterator[Explanation]:
         if (served := serving([each])) > 0:
             left -= served
             if left < needed - ROUNDING and has_to_go(each, rollout) and not each.could_stay:
-                yield Explanation(Reason.RolloutBelowDemand, _goes(each, course.growth))
+                yield Explanation(Reason.RolloutBelowDemand, _goes(each, course))
 
 
-def _waits(growth: Growth) -> str:
+def _waits(course: Course) -> str:
     then = f"After {seconds(PATIENCE_SECONDS)} only spec.rollout.maxUnavailable counts"
-    return f"the rollout takes away no replica that traffic needs, and {_what_keeps_successors(growth)}. {then}"
+    return f"the rollout takes away no replica that traffic needs, and {_what_keeps_successors(course)}. {then}"
 
 
-def _goes(gone: Departure, growth: Growth) -> str:
+def _goes(gone: Departure, course: Course) -> str:
     return (
         f"replica {gone.assignment.replica} leaves before its successor serves, as spec.rollout.maxUnavailable allows. "
-        f"Traffic needs it, but for {seconds(PATIENCE_SECONDS)} {_what_keeps_successors(growth)}"
+        f"Traffic needs it, but for {seconds(PATIENCE_SECONDS)} {_what_keeps_successors(course)}"
     )
 
 
-def _what_keeps_successors(growth: Growth) -> str:
-    surge = limits_of(growth.planned.spec.rollout, growth.desired).surge
+def _what_keeps_successors(course: Course) -> str:
+    surge = limits_of(rollout_of(course.turn), course.growth.desired).surge
     return "no successor found a place" if surge > 0 else "spec.rollout.maxSurge allows no successor first"

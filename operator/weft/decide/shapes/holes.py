@@ -20,6 +20,7 @@ from weft.decide.replicas.promises import held_by
 from weft.decide.replicas.slots import NOTHING
 from weft.decide.rollouts.backoff import failure_of, remaining_seconds
 from weft.decide.rollouts.rollout import limits_of
+from weft.decide.rollouts.terms import rollout_of
 from weft.decide.shapes.at_maximum import MORE, would_be_too_small_again
 from weft.decide.shapes.comparing import as_many_as_serve_now, wanted_at_once
 from weft.domain.reasons import Explanation, Reason
@@ -268,7 +269,7 @@ def fit(growths: Iterable[Growth], free: FreeMap, more: Sequence[Hold] = NOTHING
 def _given_up(turns: Iterable[Turn], free: FreeMap) -> list[Hold]:
     """What the pools hold whose rollouts may make replicas unavailable."""
     return held_by_its_own(
-        (each for each in turns if limits_of(each.planned.spec.rollout, each.scale.desired).unavailable), free
+        (each for each in turns if limits_of(rollout_of(each), each.scale.desired).unavailable), free
     )
 
 

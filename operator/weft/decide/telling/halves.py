@@ -76,28 +76,34 @@ def _beside_what_is_expected(observed: Observed | None, sender: ReplicaModel | N
 
 def _conditions(split: SplitRecord, pair: Pair | Unpaired, halves: list[PoolDecision | None]) -> tuple[Condition, ...]:
     """Each condition of the half where it is worse, which is named; without children yet, whether there is a plan."""
-    present = [(role, half) for role, half in zip(HALVES, halves, strict=True) if half is not None]
+    told: dict[str, list[tuple[Role, Condition]]] = {}
+    for role, half in zip(HALVES, halves, strict=True):
+        for each in half.conditions if half is not None else ():
+            told.setdefault(each.kind, []).append((role, each))
     if isinstance(pair, Unpaired):
         nothing = Explanation(Reason.NothingToPlace, "there is no valid plan")
         unplanned = (Condition("Planned", FALSE, _told(split, pair)), Condition("Placed", UNKNOWN, nothing))
-        return (*unplanned, *(found for kind in _LIVE if (found := _worst(split, kind, present)) is not None))
-    if not present:
+        return (*unplanned, *_worst_of_each(split, _LIVE, told))
+    if not told:
         planned = Explanation(Reason.ShapeChosen, "both halves run the same engine release")
         nothing = Explanation(Reason.NothingToPlace, "the child pools do not exist yet")
         return Condition("Planned", TRUE, planned), Condition("Placed", UNKNOWN, nothing)
-    return tuple(found for kind in _KINDS if (found := _worst(split, kind, present)) is not None)
+    return _worst_of_each(split, _KINDS, told)
 
 
-def _worst(split: SplitRecord, kind: str, present: list[tuple[Role, PoolDecision]]) -> Condition | None:
-    found = [(role, each) for role, half in present for each in half.conditions if each.kind == kind]
-    if not found:
-        return None
+def _worst_of_each(
+    split: SplitRecord, kinds: Iterable[str], told: Mapping[str, list[tuple[Role, Condition]]]
+) -> tuple[Condition, ...]:
+    return tuple([_worst(split, kind, told[kind]) for kind in kinds if kind in told])
+
+
+def _worst(split: SplitRecord, kind: str, halves: list[tuple[Role, Condition]]) -> Condition:
     order = _TIMED_BY_ONE if kind == "NetworkBound" else _BAD_FIRST if kind in _BAD_WHEN_TRUE else _GOOD_LAST
-    role, worst = min(found, key=lambda entry: order.index(entry[1].status))
+    role, worst = min(halves, key=lambda entry: order.index(entry[1].status))
     said = _of_pool(split, role, worst.explanation)
     if kind == "SLOMet" and worst.status == TRUE:  # one half is about the first token, the other about the rest
         said = Explanation(
-            said.reason, "; ".join(_of_pool(split, half, each.explanation).message for half, each in found)
+            said.reason, "; ".join(_of_pool(split, half, each.explanation).message for half, each in halves)
         )
     return Condition(kind, worst.status, said)
 

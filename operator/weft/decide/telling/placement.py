@@ -12,7 +12,6 @@ from weft.decide.places.growth import lacks_room_for
 from weft.decide.places.handover import waiting_in_queue
 from weft.decide.replicas.health import NODE_LOST_SECONDS
 from weft.decide.rollouts.avoidance import avoided_by, come_last
-from weft.decide.rollouts.backoff import remaining_seconds
 from weft.decide.rollouts.rollout import limits_of
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.texts.figures import counted
@@ -62,7 +61,7 @@ def _placement(course: Course, free: FreeMap, now: float) -> Explanation:
         return Explanation(growth.refusal.reason, _why_no_slot(course, have))
     if growth.desired == 0:
         return turn.scale.shortfall or Explanation(Reason.NothingToPlace, "no replica is desired")
-    if course.failure is not None and remaining_seconds(course.failure, now) > 0 and have < growth.desired:
+    if course.failure is not None and growth.held is Reason.BackingOff and have < growth.desired:
         told = f"{_why_waiting(course.failure)}{come_last(avoided_by(turn, now))}"
         return Explanation(Reason.BackingOff, told)
     if have < growth.desired:
@@ -75,9 +74,9 @@ def _placement(course: Course, free: FreeMap, now: float) -> Explanation:
 def _others_wait(course: Course, have: int) -> Explanation:
     """What missing replicas wait for: a drain, or where what serves stays, a budget that pays for one more."""
     told = f"{have} of {course.growth.desired} replicas placed"
-    if not course.turn.frozen:
-        return Explanation(Reason.Draining, f"{told}; others wait for a drain")
-    return Explanation(Reason.BudgetExhausted, f"{told}; {why_none_comes(course.turn.scale)}")
+    if course.growth.held is Reason.BudgetExhausted:
+        return Explanation(Reason.BudgetExhausted, f"{told}; {why_none_comes(course.turn.scale)}")
+    return Explanation(Reason.Draining, f"{told}; others wait for a drain")
 
 
 def _all_placed(course: Course, free: FreeMap) -> Explanation:

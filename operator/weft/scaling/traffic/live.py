@@ -38,7 +38,7 @@ LEAST_FACTOR, MOST_FACTOR = 1.05, 1.2
 # Standard errors of a percentile or a mean of few requests, which takes minutes to know, of one over all that is known,
 # and of one over the last minutes alone. That is asked for all day, and what is in force is rounded: two errors away is
 # chance a few times an hour, and four a few times a day.
-SURELY, LASTING, AT_ONCE = 2.0, 3.0, 5.0
+OF_FEW, OF_ALL, OF_MINUTES = 2.0, 3.0, 5.0
 LASTING_MINUTES = 5
 MOST_HIT = 0.95
 
@@ -120,7 +120,7 @@ def _rare(in_force: tuple[float, float] | None, lately: tuple[LengthSample, ...]
         return None
     part, times, error = seen
     if in_force is not None and abs(log(part * times**2 / (in_force[0] * in_force[1] ** 2))) <= max(
-        _MOST, SURELY * error
+        _MOST, OF_FEW * error
     ):
         return in_force
     return float(f"{part:.2g}"), float(f"{times:.2g}")
@@ -166,7 +166,7 @@ def _moved(
     if in_force > 0 and latest is not None and abs(log(latest / in_force)) <= _LEAST:
         return in_force
     usual, samples = lengths(in_force, p95), [(each.requests, which(each)) for each in apart(lately)]
-    for error, soon, late in ((ENOUGH_KNOWN, AT_ONCE, SURELY), (WELL_KNOWN, LASTING, LASTING)):
+    for error, soon, late in ((ENOUGH_KNOWN, OF_MINUTES, OF_FEW), (WELL_KNOWN, OF_ALL, OF_ALL)):
         seen = over_enough(samples, usual, error)
         if seen is not None and _is_another(in_force, seen, soon if seen.minutes < LASTING_MINUTES else late):
             return _rounded(seen.tokens)
@@ -191,7 +191,7 @@ def _longest(
     if seen is None or mean <= 0:
         return in_force
     away = abs(log(seen.times / min(MOST_OVER_MEAN, max(1.0, in_force / mean))))
-    if away <= max(_LEAST, SURELY * seen.error):
+    if away <= max(_LEAST, OF_FEW * seen.error):
         return in_force
     return mean * LEAST_FACTOR ** round(log(seen.times) / _LEAST)
 
