@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import time
 from typing import TYPE_CHECKING
 
 import pytest
 import yaml
 
 from e2e.cluster.operator_image import operator_image
+from e2e.cluster.waiting import eventually
 from e2e.operator_process import REPOSITORY, SYSTEM_NAMESPACE, kubectl
 from e2e.team import Endpoint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from e2e.cluster.node import RealNode
     from e2e.operator_process import OperatorProcess
     from e2e.team import Team
 
 DEPLOYMENT = "deployment/weft-controller"
+LEASE_SECONDS = 15.0
 
 
 @pytest.fixture
@@ -51,3 +57,60 @@ def test_the_operator_serves_a_pool_from_its_own_deployment(deployed: RealNode, 
     assert not re.search(r"\b(ERROR|Traceback)\b", ours("logs", pod))
     restarts = ours("get", pod, "-o", "jsonpath={.status.containerStatuses[0].restartCount}")
     assert restarts == "0"
+
+
+@pytest.fixture
+def standby(deployed: RealNode, tmp_path: Path) -> Iterator[RealNode]:
+    """The same with the component that adds a second operator."""
+    base, component = (
+        os.path.relpath(REPOSITORY / "manifests" / each, tmp_path.resolve()) for each in ("base", "standby")
+    )
+    (tmp_path / "kustomization.yaml").write_text(json.dumps({"resources": [base], "components": [component]}))
+    _apply(deployed, tmp_path)
+    yield deployed
+    _apply(deployed, REPOSITORY / "manifests" / "base")
+
+
+def _apply(node: RealNode, folder: Path) -> None:
+    """As users apply a kustomization; `scale` has set the same field before."""
+    kubectl(node.cluster, "apply", "--server-side", "--force-conflicts", "-k", folder)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    ("ends", "within_seconds"), [((), LEASE_SECONDS), (("--grace-period=0", "--force"), 4 * LEASE_SECONDS)]
+)
+def test_a_second_operator_goes_on_where_the_first_one_ends(
+    standby: RealNode, team: Team, ends: tuple[str, ...], within_seconds: float
+) -> None:
+    """Both are Ready and one holds the Lease; one that ends well hands it over before it would run out.
+
+    They look at a pool whose pods no node takes, so that no engine starts.
+    """
+
+    def ours(*words: str) -> str:
+        return kubectl(standby.cluster, "-n", SYSTEM_NAMESPACE, *words)
+
+    def leader() -> str:
+        held = ours("get", "lease", "weft", "--ignore-not-found", "-o", "jsonpath={.spec.holderIdentity}")
+        return held.partition("_")[0]
+
+    ours("rollout", "status", DEPLOYMENT, "--timeout=110s")
+    pods = ours("get", "pods", "-o", "jsonpath={.items[?(@.status.phase=='Running')].metadata.name}").split()
+    first = eventually(leader, "somebody leads")
+    assert len(pods) == 2
+    assert first in pods
+    team.apply(team.pool("followed", placement={"nodeSelector": {"example.com/nobody": "has"}}))
+    eventually(lambda: _is_seen(team, "followed"), "the first one looks at the pool")
+    begun = time.monotonic()
+    ours("delete", "pod", first, "--wait=false", *ends)
+    team.kubectl("patch", "wpool", "followed", "--type=merge", "-p", '{"spec": {"rollout": {"drainTimeout": "61s"}}}')
+    eventually(lambda: leader() not in {"", first}, "another one leads", timeout_seconds=within_seconds)
+    eventually(lambda: _is_seen(team, "followed"), "the other one looks at the edit")
+    print(f"followed after {time.monotonic() - begun:.1f} s")
+
+
+def _is_seen(team: Team, name: str) -> bool:
+    """Whether the status is that of the newest spec."""
+    found = team.get("wpool", name)
+    return bool(found.get("status", {}).get("observedGeneration") == found["metadata"]["generation"])

@@ -246,7 +246,7 @@ def test_a_replica_that_left_for_another_shape_leaves_once() -> None:
     assert [("a.1-t0",)] == world.nodes_of("chat")
     world.edit("chat", free_spec())
     world.decide()
-    assert [("b-0",)] == world.nodes_of("chat")
+    assert {("b-0",)} == set(world.nodes_of("chat"))
     assert "HolesTooSmall" == world.condition("chat", "Planned")[1]
 
 

@@ -190,7 +190,7 @@ class LeftShapeStatus(ApiModel):
     at: Instant = Field(description="When it was left.")
     wish: Word = Field(description="A hash of what the spec wished for by then.")
     outgrown: bool | None = described("Whether it was too small for what came.")
-    revision: Word | None = described("Of its replicas, where it had, or the one after it had.")
+    revision: Word | None = described("Of its replicas.")
     capacity: Figure | None = described("Requests per second of one of those, as predicted.")
 
 

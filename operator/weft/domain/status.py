@@ -120,8 +120,8 @@ class LeftShape:
     """The last shape, as text, that a pool changed from, when (epoch seconds), and what its spec asked for by then.
 
     `wish` is a hash of all parts of the spec that a shape depends on. `outgrown` says that it was too small for the
-    traffic. Then, and on the way back to such a shape, `revision` is that of its replicas, and `capacity` what one of
-    them was expected to serve in requests per second; else they are empty and 0.
+    traffic. `revision` is that of its replicas, and `capacity` what one of them is expected to serve in requests per
+    second; empty and 0 where that is not known.
     """
 
     shape: str

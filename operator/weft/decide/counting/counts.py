@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from weft.decide.measured.network import network_bound
-from weft.decide.plans.left_shapes import goes_by_what_it_serves
 from weft.decide.plans.planning import Planned, plan_pool
 from weft.decide.replicas.vanished import vanished_under
 from weft.domain.reasons import Explanation
@@ -181,16 +180,16 @@ def _request(planned: Planned, snapshot: Snapshot, share: Share | None) -> Scale
 
 
 def _in_its_replicas(planned: Planned, current: int, memory: ScaleMemory | None) -> tuple[int, ScaleMemory | None]:
-    """The count and the last window converted by capacity into replicas of the new shape, for pools weighed by that.
+    """The count and the last window converted by capacity into replicas of the new shape.
 
     The same number would be far too many, or too few. Not where `maxStep` says by how many a count may change.
     """
     earlier = planned.earlier
     if earlier is None or earlier[0].shape == planned.plan.shape or planned.spec.scaling.max_step is not None:
         return current, memory
-    if not goes_by_what_it_serves(planned) or planned.declared.alone <= 0:
-        return current, memory
     now, before = planned.declared, earlier[1]
+    if min(now.alone, before.alone) <= 0:
+        return current, memory
     if memory is not None:
         wanted, with_chance = (_instead_of(samples, before, now) for samples in (memory.wanted, memory.with_chance))
         memory = changed(memory, wanted=wanted, with_chance=with_chance)

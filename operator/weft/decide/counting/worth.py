@@ -1,7 +1,7 @@
-"""What replicas of an earlier shape count for beside those of the planned one: their GPUs (ADR 0071).
+"""What replicas of an earlier shape count for beside those of the planned one (ADR 0071, 0121).
 
-What they serve counts instead where that shape had too few places (ADR 0093). Where `maxGPUs` pays for none of the
-planned shape, those that it pays for stay, and nothing comes.
+In a rollout it is their GPUs or what they serve, whichever is less; in budgets their GPUs. Where `maxGPUs` pays for no
+replica of the planned shape, those that it pays for stay, and nothing comes.
 """
 
 from __future__ import annotations
@@ -28,18 +28,27 @@ def share_of(assignment: Assignment, plan: Plan) -> float:
 
 
 def share_beside(assignment: Assignment, planned: Planned) -> float:
-    """The share as in `share_of`, but by capacity instead of GPUs where that is what counts; at most 1.
+    """What a replica of an earlier shape counts for beside those of the plan: its GPUs, or what it serves if less.
 
-    By GPUs, many that serve little each would leave for a few that serve much, before those serve.
+    By GPUs, many that serve little each would leave for a few that serve much, before those serve. By what it serves
+    alone where that shape was too small (ADR 0093). Of shapes before the last one it is not known what they serve.
     """
-    status, plan = planned.pool.status, planned.plan
-    before, left, now = status.plan, status.left_shape, plan.prediction.capacity
-    if before is not None and before.shape != plan.shape:
-        if now > 0 and assignment.revision == status.revision and goes_by_what_it_serves(planned):
-            return min(1.0, before.prediction.capacity / now)
-    elif left is not None and left.capacity > 0 and assignment.revision == left.revision and now > 0:
-        return min(1.0, left.capacity / now)
-    return share_of(assignment, plan)
+    by_gpus, now = share_of(assignment, planned.plan), planned.declared.alone
+    serves, alone = _serves(assignment, planned)
+    if min(serves, now) <= 0.0:
+        return by_gpus
+    return min(1.0 if alone else by_gpus, serves / now)
+
+
+def _serves(assignment: Assignment, planned: Planned) -> tuple[float, bool]:
+    """Requests a second of a replica of the last shape, or 0, and whether they alone count."""
+    status = planned.pool.status
+    before, left = status.plan, status.left_shape
+    if before is not None and before.shape != planned.plan.shape:
+        known = planned.before if assignment.revision == status.revision else None
+        return (known.alone if known else 0.0), goes_by_what_it_serves(planned)
+    known_before = left is not None and assignment.revision == left.revision
+    return (left.capacity, left.outgrown) if left is not None and known_before else (0.0, False)
 
 
 def worth(assignments: Iterable[Assignment], plan: Plan) -> int:

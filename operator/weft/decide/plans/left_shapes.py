@@ -1,4 +1,4 @@
-"""Which shape a pool left last, and whether replicas of that and of the next one are weighed by what they serve."""
+"""Which shape a pool left last, what one of its replicas served, and whether that alone is what it counts for."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from weft.shaping import wish_of
 
 if TYPE_CHECKING:
     from weft.decide.plans.planning import Planned
+    from weft.domain.status import PoolStatus
 
 
 def shape_left(planned: Planned, now: float) -> LeftShape | None:
@@ -18,18 +19,25 @@ def shape_left(planned: Planned, now: float) -> LeftShape | None:
     status = planned.pool.status
     before = status.plan
     if before is None or before.shape == planned.plan.shape:
-        return status.left_shape
-    left = LeftShape(str(before.shape), now, wish_of(planned.spec))
-    if not goes_by_what_it_serves(planned):
-        return left
+        return _as_many_for_one(status, planned)
     outgrown = planned.plan.verdict.reason is Reason.Outgrown
-    return replace(left, outgrown=outgrown, revision=status.revision, capacity=before.prediction.capacity)
+    served = planned.before.alone if planned.before is not None else 0.0
+    return LeftShape(str(before.shape), now, wish_of(planned.spec), outgrown, status.revision, served)
+
+
+def _as_many_for_one(status: PoolStatus, planned: Planned) -> LeftShape | None:
+    """What its replicas serve changes with what those of the plan do, as where users edit what requests are like."""
+    left, before = status.left_shape, status.plan
+    now = planned.plan.prediction.capacity
+    if left is None or before is None or not min(left.capacity, before.prediction.capacity, now) > 0.0:
+        return left
+    return replace(left, capacity=left.capacity * now / before.prediction.capacity)
 
 
 def goes_by_what_it_serves(planned: Planned) -> bool:
     """Whether the plan leaves a shape that was too small, or goes back to it.
 
-    Replicas of both shapes may differ widely in capacity, so their capacities say how many replace how many.
+    Replicas of both shapes may differ widely in capacity, so their capacities alone say how many replace how many.
     """
     return planned.plan.verdict.reason is Reason.Outgrown or comes_back(planned)
 
