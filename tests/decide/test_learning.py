@@ -13,7 +13,7 @@ from tests.decide.world import WORKLOAD, World, external, pool, pool_spec
 from tests.fabric.cluster import board
 from weft.catalog import load
 from weft.decide.measured.learning import MOST_IN_A_PASS
-from weft.decide.plans.pairs import HALVES
+from weft.decide.plans.pair import HALVES
 from weft.domain.reasons import Reason
 from weft.domain.shape import Calibration, EngineName, Shape
 from weft.domain.snapshot import PodObservation, PoolObservation

@@ -28,7 +28,7 @@ from weft.domain.spec import (
     SchedulerName,
     ShapePins,
 )
-from weft.domain.status import Assignment, PoolStatus, SplitStatus
+from weft.domain.status import Assignment, PoolStatus
 from weft.domain.workload import Role, Slo, Workload
 from weft.render import compute_domain_name, domain_name_of, shared_by
 
@@ -160,7 +160,7 @@ class World:
         for decision in self.last.pools:
             self.pools[decision.key.name] = replace(self.pools[decision.key.name], status=decision.status)
         for split in self.last.splits:
-            self.splits[split.key.name] = replace(self.splits[split.key.name], status=SplitStatus(split.engine))
+            self.splits[split.key.name] = replace(self.splits[split.key.name], status=split.status)
         self.memory = dict(self.last.memory)
         return self.last
 

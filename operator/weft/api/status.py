@@ -297,6 +297,7 @@ class PDSplitStatus(ApiModel):
     url: Annotated[str, Field(max_length=1024)] | None = described("Where requests go, inside the cluster.")
     engine: EngineStatus | None = described("The engine of both sides, as resolved once and then kept.")
     plan: SplitPlanStatus | None = described("The shapes of both sides.")
+    kv_layouts: Count | None = described("How often plans changed so that engines exchange no KV with those before.")
     transport: Sentence | None = described("How KV travels.")
     observed: ObservedStatus | None = described("Live figures of the whole split, rounded.")
     conditions: list[ConditionStatus] | None = Field(

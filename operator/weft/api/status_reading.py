@@ -81,7 +81,8 @@ def read_pool_status(status: Json) -> PoolStatus:
 
 def read_split_status(status: Json) -> SplitStatus:
     """What was decided for a split."""
-    return SplitStatus(engine=_part(status, "engine", plan_status.EngineStatus, _release))
+    layouts = _count(status["kvLayouts"]) if "kvLayouts" in status else 0
+    return SplitStatus(_part(status, "engine", plan_status.EngineStatus, _release), layouts or 0)
 
 
 def read_conditions(status: Json) -> tuple[Condition, ...]:

@@ -90,6 +90,7 @@ def split_status(decision: SplitDecision, live_status: Json, now: float) -> Json
         decode=_present(desired=decode, recommended=decision.decode_recommended),
         ratio=figure(round(prefill / decode, 2)) if decode else None,
         plan=_split_plan(decision.prefill_shape, decision.decode_shape),
+        kvLayouts=decision.kv_layouts or None,
         transport=str(decision.transport) if decision.transport else None,
         observed=observed_figures(decision.observed, live_status.get("observed"), now),
         conditions=_conditions(decision.conditions, live_status, decision.generation, now),

@@ -8,9 +8,10 @@ replicas go, and who makes room. `shapes`: when a pool changes its shape. `telli
 
 What applies them to everybody:
 
-Pass. `compose`: a pass from top to bottom. `judging`: which replicas stay. `budgeting`: what quotas pay for. `turns`:
-    how each pool begins. `steps`: what all do, one step after the other. `setting_out`: the first of them, with who
-    leaves and how many are to come. `replanning`: pools in other shapes.
+Pass. `compose`: a pass from top to bottom. `meeting`: which halves of splits never meet. `judging`: which replicas
+    stay. `budgeting`: what quotas pay for. `turns`: how each pool begins. `steps`: what all do, one step after the
+    other. `setting_out`: the first of them, with who leaves and how many are to come. `replanning`: pools in other
+    shapes.
 Know. `order`: who belongs together, and who comes first. `pass_state`: all that was looked up before anybody has a
     turn. `availability`: places, quotas and the time. `course`: a turn under way.
 Go on. `settling`: when a moment is decided once more. `persisting`: in which order statuses are written. `suspects`:

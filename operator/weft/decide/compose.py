@@ -14,6 +14,7 @@ from weft.decide.counting.counts import prospects
 from weft.decide.judging import all_judged
 from weft.decide.measured.learning import learn
 from weft.decide.measured.siblings import look_for_outliers
+from weft.decide.meeting import that_meet_their_own
 from weft.decide.order import in_order
 from weft.decide.places.making_room import Purse
 from weft.decide.plans.facts import Facts
@@ -55,7 +56,7 @@ def _decide_once(snapshot: Snapshot, catalog: Catalog) -> Decisions:
     fabric = build_fabric(snapshot.nodes, snapshot.pods, catalog, snapshot.reports)
     facts, roll = Facts(fabric, catalog, now=snapshot.now), Roll.of(snapshot)
     snapshot = learn(look_for_outliers(snapshot, roll), facts, roll)
-    pairs = plan_pairs(snapshot.splits, snapshot.pools, facts)
+    pairs = that_meet_their_own(plan_pairs(snapshot.splits, snapshot.pools, facts), snapshot, roll, facts)
     units = in_order(snapshot.pools, snapshot.splits)
     state = all_judged(snapshot, units, facts, roll, prospects(snapshot, units, facts, roll, pairs))
     state = within_budgets(units, state) if snapshot.quotas else state

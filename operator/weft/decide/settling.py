@@ -15,7 +15,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from weft.domain.reasons import Reason
-from weft.domain.status import SplitStatus
 from weft.domain.values.changed import changed
 
 if TYPE_CHECKING:
@@ -30,13 +29,12 @@ if TYPE_CHECKING:
 def as_decided(snapshot: Snapshot, decisions: Decisions) -> Snapshot:
     """The snapshot of the same moment, with the decisions in its statuses and its memory."""
     statuses = {each.key.uid: each.status for each in decisions.pools}
-    engines = {each.key.uid: each.engine for each in decisions.splits}
+    told = {each.key.uid: each.status for each in decisions.splits}
     pools = [
         changed(pool, status=statuses[pool.key.uid]) if pool.key.uid in statuses else pool for pool in snapshot.pools
     ]
     splits = [
-        replace(split, status=SplitStatus(engines[split.key.uid])) if split.key.uid in engines else split
-        for split in snapshot.splits
+        replace(split, status=told[split.key.uid]) if split.key.uid in told else split for split in snapshot.splits
     ]
     return replace(snapshot, pools=tuple(pools), splits=tuple(splits), memory=decisions.memory)
 

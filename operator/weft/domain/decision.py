@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from weft.domain.status import SplitStatus
 from weft.domain.values.made_often import made_often
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ class PoolDecision:
 class SplitDecision:
     """The next status of one split: the engine release of both sides, desired counts, figures and conditions.
 
-    `transport` is what carries KV, None without a plan.
+    `transport` is what carries KV, None without a plan; `kv_layouts` as in `SplitStatus`.
     """
 
     key: ResourceKey
@@ -87,6 +88,12 @@ class SplitDecision:
     decode_shape: Shape | None = None
     observed: Observed | None = None
     transport: Transport | None = None
+    kv_layouts: int = 0
+
+    @property
+    def status(self) -> SplitStatus:
+        """What is persisted for later passes."""
+        return SplitStatus(self.engine, self.kv_layouts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -240,6 +240,10 @@ class SplitProgress:
 
 @dataclass(frozen=True, slots=True)
 class SplitStatus:
-    """The persisted state of a split: which engine release both sides run."""
+    """The persisted state of a split: which engine release both sides run.
+
+    `kv_layouts` is how often plans changed so that engines of the next ones exchange no KV with those before.
+    """
 
     engine: EngineRelease | None = None
+    kv_layouts: int = 0

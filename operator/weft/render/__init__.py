@@ -50,7 +50,7 @@ from weft.render.metadata import Json, pool_labels, split_labels
 from weft.render.names import front_name, place_in_name, pod_name, ranks_service_name, replica_name, service_url
 from weft.render.ownership import why_taken
 from weft.render.pod import ENGINE_CONTAINER, render_pods, told_by_name
-from weft.render.revision import revision, revision_asked
+from weft.render.revision import pair_revision, revision, revision_asked
 from weft.render.service import (
     asks_every_pod,
     chooses_front,
@@ -95,6 +95,7 @@ __all__ = [
     "leader_selector",
     "only_front",
     "pair_of",
+    "pair_revision",
     "paired_selector",
     "place_in_name",
     "pod_name",

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from weft.render.metadata import Json
 
 REMEMBERED = 16_384  # splits
-_LAST_PAIR: LastAnswers[tuple[SplitSpec, EngineRelease], str] = LastAnswers(REMEMBERED)
+_LAST_PAIR: LastAnswers[tuple[SplitSpec, EngineRelease, int], str] = LastAnswers(REMEMBERED)
 
 
 def render_child_pool(split: SplitRecord, role: Role) -> Json:
@@ -61,12 +61,8 @@ def pair_of(split: SplitRecord) -> str:
     """The revision that both halves of a split share; raises `Bug` before its engine is resolved."""
     if split.status.engine is None or split.spec is None:
         raise Bug(Reason.SpecInvalid, f"{split.key} has no engine release yet")
-    return _LAST_PAIR.ask(split.key.uid, (split.spec, split.status.engine), _pair_of)
-
-
-def _pair_of(question: tuple[SplitSpec, EngineRelease]) -> str:
-    spec, release = question
-    return pair_revision(spec, release)
+    question = split.spec, split.status.engine, split.status.kv_layouts
+    return _LAST_PAIR.ask(split.key.uid, question, lambda asked: pair_revision(*asked))
 
 
 def render_child_seed(split: SplitRecord, role: Role, replicas: int) -> Json:

@@ -62,16 +62,18 @@ def revision_asked(pool: PoolRecord) -> str | None:
     return _LAST.ask(pool.key.uid, (spec, plan), lambda _: revision(spec, plan))
 
 
-def pair_revision(split: SplitSpec, release: EngineRelease) -> str:
+def pair_revision(split: SplitSpec, release: EngineRelease, kv_layouts: int = 0) -> str:
     """Ten hex digits over what the engines of both halves serve and how: only halves with the same ones exchange KV.
 
     They cover the model, the engine with arguments and variables, KV settings and release. What only surrounds the
-    engine (resources, labels, tolerations) rolls its half alone, and so does another shape: compatible sizes are
-    chosen together. Routers and endpoint pickers never choose among pods of different ones either.
+    engine (resources, labels, tolerations) rolls its half alone, and so does a plan whose engines exchange KV with
+    those of the one before; others are counted as `kv_layouts`. Routers and endpoint pickers never choose among pods
+    of different ones either.
     """
     halves = [_meeting(split.prefill), _meeting(split.decode)]
     picked = {"picker": True} if split.router.kind is RouterKind.Gateway else {}
-    return _hash({"halves": halves, "release": _settings(release), **picked})
+    layouts = {"layouts": kv_layouts} if kv_layouts else {}
+    return _hash({"halves": halves, "release": _settings(release), **picked, **layouts})
 
 
 def _meeting(spec: PoolSpec) -> dict[str, Any]:

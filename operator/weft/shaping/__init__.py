@@ -10,6 +10,7 @@ What is impossible. `checks`: of a shape, in order. `memory`, `balancing`, `halv
 """
 
 from weft.shaping.choice import capacity_of, choose, outline, planned_capacity, what_matters, wish_of
+from weft.shaping.halves import sizes_conflict
 from weft.shaping.host_kv import refuse_a_host_cache_that_keeps_nothing
 from weft.shaping.lengths import refuse_lengths
 from weft.shaping.models import resolve_architecture
@@ -35,6 +36,7 @@ __all__ = [
     "resolve_architecture",
     "running_replica",
     "share_a_front",
+    "sizes_conflict",
     "what_matters",
     "wish_of",
 ]

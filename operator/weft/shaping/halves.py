@@ -12,6 +12,8 @@ from weft.engines.sglang.handover import sglang_tensor_conflict
 from weft.engines.vllm.handover import vllm_states_conflict, vllm_tensor_conflict
 
 if TYPE_CHECKING:
+    from weft.domain.model import Architecture
+    from weft.domain.shape import Shape
     from weft.shaping.case import ShapeCase
 
 
@@ -53,19 +55,21 @@ def groups_hand_over_kv(case: ShapeCase) -> Explanation | None:
     partner, own = case.request.partner, case.option.shape
     if partner is None or partner.shape is None:
         return None
-    is_prefill = case.request.spec.role is Role.Prefill
+    request, is_prefill = case.request, case.request.spec.role is Role.Prefill
     prefill, decode = (own, partner.shape) if is_prefill else (partner.shape, own)
-    why = _unjoined(case, prefill.tensor_parallel, decode.tensor_parallel) or context_conflict(prefill, decode)
+    why = sizes_conflict(prefill, decode, request.architecture, case.engine_version, request.spec.kv.connector)
     return Explanation(Reason.PairIncompatible, why) if why is not None else None
 
 
-def _unjoined(case: ShapeCase, prefill: int, decode: int) -> str | None:
-    """Why the engine cannot transfer KV between tensor groups of these sizes, or None."""
-    request, version = case.request, case.engine_version
-    match case.option.shape.engine:
-        case EngineName.SGLang:
-            return sglang_tensor_conflict(version, request.architecture, prefill, decode)
-        case EngineName.VLLM:
-            return vllm_tensor_conflict(version, request.spec.kv.connector, request.architecture, prefill, decode)
-        case EngineName.TensorRTLLM:
-            return division_conflict(prefill, decode)
+def sizes_conflict(
+    prefill: Shape, decode: Shape, architecture: Architecture, version: str, connector: str
+) -> str | None:
+    """Why KV cannot go between groups of these sizes on a release of their engine, or None."""
+    sizes = prefill.tensor_parallel, decode.tensor_parallel
+    if prefill.engine is EngineName.SGLang:
+        why = sglang_tensor_conflict(version, architecture, *sizes)
+    elif prefill.engine is EngineName.VLLM:
+        why = vllm_tensor_conflict(version, connector, architecture, *sizes)
+    else:
+        why = division_conflict(*sizes)
+    return why or context_conflict(prefill, decode)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from weft.decide.counting.budgets import Share
     from weft.decide.order import Unit
     from weft.decide.plans.facts import Facts
-    from weft.decide.plans.pairs import Pair
+    from weft.decide.plans.pair import Pair
     from weft.decide.replicas.roll import Roll
     from weft.decide.replicas.vanished import Vanished
     from weft.domain.capacity import Capacity

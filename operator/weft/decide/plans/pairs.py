@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from weft.decide.plans.exchange import exchange_kv
 from weft.decide.plans.facts import Facts, kept_engine, shape_request
 from weft.decide.plans.kept_shapes import left_lately, stays_in_its_shape
 from weft.decide.plans.nvlink_domains import no_domain_for
+from weft.decide.plans.pair import HALVES, Pair
 from weft.decide.plans.planning import planned_for
 from weft.decide.plans.support import (
     refuse_a_front_of_pairs,
@@ -21,7 +23,6 @@ from weft.domain.errors import Blocked, Invalid
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.stumbling import stumbled
 from weft.domain.values.remembered import LastAnswers
-from weft.domain.workload import Role
 from weft.engines.kv.handover import settings_conflict
 from weft.engines.kv.nvlink import over_nvlink
 from weft.scaling import RatioGuard
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from weft.domain.spec import PoolSpec, SplitSpec
     from weft.domain.status import LeftShape
     from weft.domain.workload import Workload
-    from weft.perf import ReplicaModel
     from weft.shaping import ShapeRequest, Supply
 
     Terms = tuple[Planned, Workload | None]  # a pool with its plan, and the live workload in force
@@ -47,27 +47,7 @@ if TYPE_CHECKING:
     # shape it left within the hour.
     _Half = tuple[PoolSpec, Plan | None, tuple[Calibrated, ...], tuple[Supply, ...], LeftShape | None]
 
-HALVES = (Role.Prefill, Role.Decode)
 REMEMBERED = 16_384  # splits
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """What the halves of one split run, and whether the router before them is `managed`: of Weft's choice."""
-
-    prefill: Plan
-    decode: Plan
-    managed: bool
-    sender: ReplicaModel  # prefill as predictions see it
-
-    @property
-    def release(self) -> EngineRelease:
-        """The engine release, the same for both halves: a pair keeps to the GPUs of one vendor."""
-        return self.decode.engine
-
-    def plan(self, role: Role) -> Plan:
-        """The plan of one half."""
-        return self.prefill if role is Role.Prefill else self.decode
 
 
 _LAST: LastAnswers[tuple[SplitSpec, EngineRelease | None, tuple[_Half, ...], Catalog], Pair | Unpaired] = LastAnswers(
@@ -163,7 +143,7 @@ def _pair_as_wished(
     except (Invalid, Blocked):
         return []
     pair = _chosen(split.spec, requests[0], requests[1], facts)
-    if isinstance(pair, Unpaired):
+    if isinstance(pair, Unpaired) or not _meets_what_runs([half.pool for half, _ in before], pair, facts):
         return []
     found: list[Planned | None] = []
     for (half, live), wish, request in zip(before, wishes, requests, strict=True):
@@ -172,12 +152,18 @@ def _pair_as_wished(
     return found
 
 
+def _meets_what_runs(halves: Sequence[PoolRecord], pair: Pair, facts: Facts) -> bool:
+    """Whether the halves, where they have replicas, exchange KV with those of the pair."""
+    plans = [each.status.plan for each in halves if each.status.plan is not None and each.status.assignments]
+    return len(plans) < len(HALVES) or exchange_kv(plans, pair, facts.catalog)
+
+
 def _chosen(spec: SplitSpec, prefill: ShapeRequest, decode: ShapeRequest, facts: Facts) -> Pair | Unpaired:
     plans = choose_pair(prefill, decode, facts.catalog)
     if isinstance(plans, Unpaired):
         return plans
     sender, _ = running_replica(prefill, plans[0].shape, facts.catalog)
-    pair = Pair(*plans, spec.router.is_of_weft, sender)
+    pair = Pair(*plans, spec.router.is_of_weft, sender, spec.prefill.kv.connector)
     return _without_a_ratio(spec, pair) or _without_a_front(spec, pair) or _launchable(pair, (prefill, decode))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from weft.decide.plans.pairs import HALVES, Pair
+from weft.decide.plans.pair import HALVES, Pair
 from weft.decide.telling.pair_figures import figures_of_pair
 from weft.decide.telling.transport import expected_transfer_seconds, transport_of
 from weft.domain.decision import PoolDecision, SplitDecision
@@ -64,6 +64,7 @@ def _summary(split: SplitRecord, pair: Pair | Unpaired, halves: list[PoolDecisio
         decode_recommended=decode.recommended if decode is not None else None,
         prefill_shape=shapes[0],
         decode_shape=shapes[1],
+        kv_layouts=pair.kv_layouts if isinstance(pair, Pair) else split.status.kv_layouts,
         observed=_beside_what_is_expected(observed, sender),
         transport=transport_of(split.spec.prefill, sender) if split.spec is not None and sender is not None else None,
     )

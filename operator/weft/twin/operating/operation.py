@@ -18,7 +18,7 @@ from weft.domain.decision import PoolDecision
 from weft.domain.moves import MoveBudget
 from weft.domain.relaxations import permitting_all
 from weft.domain.snapshot import Snapshot
-from weft.domain.status import PoolProgress, SplitStatus
+from weft.domain.status import PoolProgress
 from weft.domain.values.changed import changed
 from weft.domain.workload import Role
 from weft.fabric import build_fabric
@@ -174,10 +174,10 @@ class SimulatedOperation:
         uid = decision.key.uid
         split = self.splits[uid]
         conditions = (*decision.conditions, *_conditions(self._progress.get(uid)))
-        if split.status.engine != decision.engine or not _alike(self._decided.get(uid, ()), decision.conditions):
+        if split.status != decision.status or not _alike(self._decided.get(uid, ()), decision.conditions):
             self._stale.add(uid)
         self._decided[uid] = decision.conditions
-        self.splits[uid] = changed(split, status=SplitStatus(decision.engine), conditions=conditions)
+        self.splits[uid] = changed(split, status=decision.status, conditions=conditions)
         self.told += [DecisionEvent(now, decision.key.name, event, uid) for event in decision.events]
 
     # converging

@@ -1,0 +1,84 @@
+"""How engines of the next plans of a split never meet running ones that they could not exchange KV with (ADR 0122).
+
+A router pairs freely among pods of one pair (ADR 0033). Where an edit leaves only such plans the split counts another
+`kv_layouts`, by which its children are told another pair, and the plans of before stay until they are. Where the spec
+still allows what runs, that stays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from weft.decide.plans.exchange import exchange_kv
+from weft.decide.plans.pair import HALVES, Pair
+from weft.decide.plans.wished_shapes import allows
+from weft.render import pair_of, pair_revision
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from weft.decide.plans.facts import Facts
+    from weft.decide.replicas.roll import Roll
+    from weft.domain.shape import Plan
+    from weft.domain.snapshot import PoolRecord, Snapshot, SplitRecord
+    from weft.domain.spec import PoolSpec
+    from weft.shaping import Unpaired
+
+
+MOST_TRIED = 100
+
+
+class _Half(NamedTuple):
+    """A child of a split: its spec now, and what it was planned as last."""
+
+    pool: PoolRecord
+    spec: PoolSpec
+    plan: Plan
+
+
+def that_meet_their_own(
+    pairs: Mapping[str, Pair | Unpaired], snapshot: Snapshot, roll: Roll, facts: Facts
+) -> dict[str, Pair | Unpaired]:
+    """The pairs; or the plans of before, while replicas of the next ones would meet those that run."""
+    splits = {split.key.uid: split for split in snapshot.splits if split.key.uid in pairs}
+    children: dict[str, list[_Half]] = {}
+    for pool in snapshot.pools if splits else ():
+        if pool.split_uid in splits and pool.spec is not None and pool.status.plan is not None:
+            children.setdefault(pool.split_uid, []).append(_Half(pool, pool.spec, pool.status.plan))
+    return {
+        uid: pair if not isinstance(pair, Pair) else _meeting(splits[uid], pair, children.get(uid, []), roll, facts)
+        for uid, pair in pairs.items()
+    }
+
+
+def _meeting(split: SplitRecord, pair: Pair, children: Sequence[_Half], roll: Roll, facts: Facts) -> Pair:
+    layouts = _layouts(split, pair, children)
+    found = pair if pair.kv_layouts == layouts else replace(pair, kv_layouts=layouts)
+    halves = sorted(children, key=lambda each: HALVES.index(each.spec.role))
+    before = [each.plan for each in halves]
+    if len(before) < len(HALVES) or (before[0] is pair.prefill and before[1] is pair.decode):
+        return found
+    if split.status.engine != pair.release or exchange_kv(before, pair, facts.catalog):
+        return found
+    if not any(pod.pair == half.spec.pair for half in halves for pod in roll.pods_of(half.pool)):
+        return found
+    are_told = all(each.spec.pair == pair_of(split) for each in halves)
+    has_to_change = not all(_may_stay(each, facts) for each in halves)
+    return replace(
+        pair, prefill=before[0], decode=before[1], kv_layouts=layouts + 1 if are_told and has_to_change else layouts
+    )
+
+
+def _layouts(split: SplitRecord, pair: Pair, children: Sequence[_Half]) -> int:
+    """How many there were; if the status is lost, as many as make the pair that the children name."""
+    if split.status.engine is not None or split.spec is None or not children:
+        return split.status.kv_layouts
+    spec, named = split.spec, children[0].spec.pair
+    return next((count for count in range(MOST_TRIED) if pair_revision(spec, pair.release, count) == named), 0)
+
+
+def _may_stay(half: _Half, facts: Facts) -> bool:
+    """Whether the spec still allows what runs, and there are still GPUs for that."""
+    shape, supplies = half.plan.shape, facts.supplied(half.spec.placement)
+    return allows(half.spec, shape) and any(each.accelerator == shape.accelerator for each in supplies)
