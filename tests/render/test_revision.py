@@ -7,7 +7,19 @@ from typing import Any
 
 import pytest
 
-from tests.render.pools import LLAMA, plan, shape, spec
+from tests.render.pools import (
+    LLAMA,
+    RELEASE,
+    SGLANG,
+    TENSORRT_LLM,
+    behind_a_gateway,
+    plan,
+    pool,
+    shape,
+    spec,
+    split,
+)
+from weft.domain.hardware import Precision
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.scaling_spec import ScalingSpec
 from weft.domain.spec import (
@@ -18,13 +30,14 @@ from weft.domain.spec import (
     PlacementSpec,
     PodSpec,
     RolloutSpec,
+    RouterKind,
     RouterSpec,
     ShapePins,
     SourceKind,
     Toleration,
 )
-from weft.domain.workload import Slo, Workload
-from weft.render import revision
+from weft.domain.workload import Role, Slo, Workload
+from weft.render import pair_revision, revision
 
 RECORDED = revision(spec(), plan())
 
@@ -33,6 +46,22 @@ def test_an_upgrade_of_weft_restarts_nothing() -> None:
     """These values are recorded: if one changes, every pod of every pool is replaced on upgrade (F20)."""
     assert revision(spec(), plan()) == "e3b94a2dc3"
     assert revision(spec(engine=EngineSpec(args=("--x",))), plan(shape(8))) == "a9e0202618"
+    offload = KVSpec(Precision.FP8, '{"cpu": {"size": "64Gi"}}')
+    assert revision(spec(kv=offload, pair="0a1b2c3d4e", role=Role.Decode), plan(shape(8))) == "695b90b2b8"
+    on_sglang, on_tensorrt_llm = (plan(replace(shape(8), engine=each.name), each) for each in (SGLANG, TENSORRT_LLM))
+    assert (revision(spec(), on_sglang), revision(spec(), on_tensorrt_llm)) == ("f3205214bd", "18a013f33a")
+    routed = behind_a_gateway(pool(spec(Role.Prefill), plan(shape(1))))
+    assert routed.status.revision == "c324562594"
+
+
+def test_an_upgrade_of_weft_pairs_halves_as_before() -> None:
+    """Recorded as well: another name of a pair replaces every pod of both halves."""
+    found = split()
+    assert found.spec is not None
+    named = [pair_revision(found.spec, RELEASE, layouts) for layouts in (0, 1)]
+    at_a_gateway = split(router=RouterKind.Gateway).spec
+    assert at_a_gateway is not None
+    assert [*named, pair_revision(at_a_gateway, SGLANG)] == ["cb6b6c00a4", "0fc0a0fecd", "feae5f2404"]
 
 
 @pytest.mark.parametrize(
