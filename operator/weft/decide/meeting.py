@@ -41,33 +41,33 @@ def that_meet_their_own(
     pairs: Mapping[str, Pair | Unpaired], snapshot: Snapshot, roll: Roll, facts: Facts
 ) -> dict[str, Pair | Unpaired]:
     """The pairs; or the plans of before, while replicas of the next ones would meet those that run."""
-    splits = {split.key.uid: split for split in snapshot.splits if split.key.uid in pairs}
-    children: dict[str, list[_Half]] = {}
-    for pool in snapshot.pools if splits else ():
-        if pool.split_uid in splits and pool.spec is not None and pool.status.plan is not None:
-            children.setdefault(pool.split_uid, []).append(_Half(pool, pool.spec, pool.status.plan))
-    return {
-        uid: pair if not isinstance(pair, Pair) else _meeting(splits[uid], pair, children.get(uid, []), roll, facts)
-        for uid, pair in pairs.items()
-    }
+    found = dict(pairs)
+    children = {(pool.split_uid, pool.spec.role): pool for pool in snapshot.pools if pool.split_uid and pool.spec}
+    for split in snapshot.splits:
+        pair, halves = pairs.get(split.key.uid), []
+        if not isinstance(pair, Pair):
+            continue
+        for role in HALVES:
+            pool = children.get((split.key.uid, role))
+            if pool is not None and pool.spec is not None and pool.status.plan is not None:
+                halves.append((pool, pool.spec, pool.status.plan))
+        shapes = [plan.shape for _, _, plan in halves]
+        if shapes != [pair.prefill.shape, pair.decode.shape] or split.status.kv_layouts or split.status.engine is None:
+            found[split.key.uid] = _meeting(split, pair, [_Half(*each) for each in halves], roll, facts)
+    return found
 
 
-def _meeting(split: SplitRecord, pair: Pair, children: Sequence[_Half], roll: Roll, facts: Facts) -> Pair:
-    layouts = _layouts(split, pair, children)
-    found = pair if pair.kv_layouts == layouts else replace(pair, kv_layouts=layouts)
-    halves = sorted(children, key=lambda each: HALVES.index(each.spec.role))
-    before = [each.plan for each in halves]
-    if len(before) < len(HALVES) or (before[0] is pair.prefill and before[1] is pair.decode):
-        return found
-    if split.status.engine != pair.release or exchange_kv(before, pair, facts.catalog):
+def _meeting(split: SplitRecord, pair: Pair, halves: Sequence[_Half], roll: Roll, facts: Facts) -> Pair:
+    layouts, before = _layouts(split, pair, halves), [each.plan for each in halves]
+    found = replace(pair, kv_layouts=layouts)
+    if len(before) < len(HALVES) or split.status.engine != pair.release or exchange_kv(before, pair, facts.catalog):
         return found
     if not any(pod.pair == half.spec.pair for half in halves for pod in roll.pods_of(half.pool)):
         return found
     are_told = all(each.spec.pair == pair_of(split) for each in halves)
     has_to_change = not all(_may_stay(each, facts) for each in halves)
-    return replace(
-        pair, prefill=before[0], decode=before[1], kv_layouts=layouts + 1 if are_told and has_to_change else layouts
-    )
+    more = int(are_told and has_to_change)
+    return replace(pair, prefill=before[0], decode=before[1], kv_layouts=layouts + more)
 
 
 def _layouts(split: SplitRecord, pair: Pair, children: Sequence[_Half]) -> int:
