@@ -245,7 +245,7 @@ ROWS: dict[str, Row] = {
     "placement.scheduler.name": Refused("Kueue", "scheduler.queue is required"),
     "placement.scheduler.queue": Rendered("b", beside=_KUEUE),
     "scaling.minReplicas": Rendered(2, COUNT, lasts=_UNMEASURED),
-    "scaling.maxReplicas": Rendered(2, COUNT, _BUSY, _UNMEASURED),
+    "scaling.maxReplicas": Rendered(2, COUNT, _BUSY),
     "scaling.maxGPUs": Rendered(2, COUNT, _BUSY, _UNMEASURED),
     "scaling.maxStep": Decided(1, "how fast counts move"),
     "scaling.scaleDownDelay": Decided("1m", "when counts fall"),

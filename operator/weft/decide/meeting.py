@@ -62,10 +62,12 @@ def _meeting(split: SplitRecord, pair: Pair, halves: Sequence[_Half], roll: Roll
     found = replace(pair, kv_layouts=layouts)
     if len(before) < len(HALVES) or split.status.engine != pair.release or exchange_kv(before, pair, facts.catalog):
         return found
+    if not all(_are_in_sight(each, facts) for each in halves):
+        return found
     if not any(pod.pair == half.spec.pair for half in halves for pod in roll.pods_of(half.pool)):
         return found
     are_told = all(each.spec.pair == pair_of(split) for each in halves)
-    has_to_change = not all(_may_stay(each, facts) for each in halves)
+    has_to_change = not all(allows(each.spec, each.plan.shape) for each in halves)
     more = int(are_told and has_to_change)
     return replace(pair, prefill=before[0], decode=before[1], kv_layouts=layouts + more)
 
@@ -78,7 +80,9 @@ def _layouts(split: SplitRecord, pair: Pair, children: Sequence[_Half]) -> int:
     return next((count for count in range(MOST_TRIED) if pair_revision(spec, pair.release, count) == named), 0)
 
 
-def _may_stay(half: _Half, facts: Facts) -> bool:
-    """Whether the spec still allows what runs, and there are still GPUs for that."""
-    shape, supplies = half.plan.shape, facts.supplied(half.spec.placement)
-    return allows(half.spec, shape) and any(each.accelerator == shape.accelerator for each in supplies)
+def _are_in_sight(half: _Half, facts: Facts) -> bool:
+    """Whether nodes show GPUs of the kind that it was planned on; else `replicas/vanished.py` says what stays."""
+    shape, spec = half.plan.shape, half.spec
+    if not spec.placement.allows(shape.accelerator):
+        return True
+    return any(each.accelerator == shape.accelerator for each in facts.supplied(spec.placement))

@@ -182,7 +182,8 @@ def _request(planned: Planned, snapshot: Snapshot, share: Share | None) -> Scale
 def _in_its_replicas(planned: Planned, current: int, memory: ScaleMemory | None) -> tuple[int, ScaleMemory | None]:
     """The count and the last window converted by capacity into replicas of the new shape.
 
-    The same number would be far too many, or too few. Not where `maxStep` says by how many a count may change.
+    The same number would be far too many, or too few. Before anything was measured it is as many as are declared. Not
+    where `maxStep` says by how many a count may change.
     """
     earlier = planned.earlier
     if earlier is None or earlier[0].shape == planned.plan.shape or planned.spec.scaling.max_step is not None:
@@ -190,6 +191,9 @@ def _in_its_replicas(planned: Planned, current: int, memory: ScaleMemory | None)
     now, before = planned.declared, earlier[1]
     if min(now.alone, before.alone) <= 0:
         return current, memory
+    if current > 0 and planned.pool.status.forecast is None and (memory is None or not memory.loads):
+        rate, shape = planned.spec.workload.requests_per_second, planned.plan.shape
+        return planned.spec.scaling.running(rate, now, shape.gpus, shape.pods), memory
     if memory is not None:
         wanted, with_chance = (_instead_of(samples, before, now) for samples in (memory.wanted, memory.with_chance))
         memory = changed(memory, wanted=wanted, with_chance=with_chance)
