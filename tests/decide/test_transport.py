@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.decide.test_splits import half, split_world
+from tests.decide.test_splits import half, over_rdma, split_conditions, split_world
 from tests.scaling.cases import seen
 from weft.catalog import load
 from weft.control.metrics.telemetry import Telemetry
@@ -50,6 +50,19 @@ def test_auto_is_rdma_where_pods_have_devices_of_it(
     transport: str, resources: tuple[tuple[str, str], ...], name: str
 ) -> None:
     assert summary(over(transport, resources)).name == name
+
+
+@pytest.mark.parametrize("with_devices", [Role.Prefill, Role.Decode])
+@pytest.mark.parametrize(("transport", "reason"), [("Auto", "PairIncompatible"), ("RDMA", "SpecInvalid")])
+def test_no_rate_is_told_of_rdma_that_one_half_has_no_devices_for(
+    with_devices: Role, transport: str, reason: str
+) -> None:
+    halves = [replace(half(role), kv=KVSpec(transport=transport)) for role in (Role.Prefill, Role.Decode)]
+    world = split_world(*(over_rdma(each) if each.role is with_devices else each for each in halves))
+    world.decide()
+    assert world.last is not None
+    assert world.last.splits[0].transport is None
+    assert split_conditions(world)["Planned"] == ("False", reason)
 
 
 def sender() -> ReplicaModel:

@@ -104,6 +104,50 @@ def test_both_halves_speak_the_same() -> None:
     assert conflict.message.startswith("spec.kvTransfer.connector is Mooncake in prefill and NIXL in decode")
 
 
+NICS = EngineSpec(resources=(("rdma/ib", "1"),))
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "told"),
+    [
+        (
+            spec(Role.Prefill, engine=NICS),
+            DECODE,
+            "Auto with RDMA devices means RDMA in prefill, and Auto without RDMA devices means TCP in decode: ",
+        ),
+        (
+            spec(Role.Prefill),
+            spec(Role.Decode, engine=NICS),
+            "Auto without RDMA devices means TCP in prefill, and Auto with RDMA devices means RDMA in decode: ",
+        ),
+        (
+            spec(Role.Prefill, engine=NICS, kv=KVSpec(transport="TCP")),
+            spec(Role.Decode, engine=NICS),
+            "TCP means TCP in prefill, and Auto with RDMA devices means RDMA in decode: ",
+        ),
+    ],
+    ids=["of-prefill", "of-decode", "named"],
+)
+def test_one_wire_reaches_from_half_to_half(ours: PoolSpec, theirs: PoolSpec, told: str) -> None:
+    """UCX falls back to TCP without a word where one half has no device, at a thirtieth of the rate of RDMA."""
+    conflict = settings_conflict(ours, theirs)
+    assert conflict is not None
+    assert conflict.reason is Reason.PairIncompatible
+    assert told in conflict.message
+    assert conflict.message.endswith("spec.engine.resources.rdma of both halves or of none, or set transport TCP in both")
+
+
+@pytest.mark.parametrize("transport", ["Auto", "RDMA", "TCP"])
+def test_devices_in_both_halves_are_no_conflict(transport: str) -> None:
+    kv = KVSpec(transport=transport)
+    assert settings_conflict(*(spec(role, engine=NICS, kv=kv) for role in (Role.Prefill, Role.Decode))) is None
+
+
+def test_devices_that_named_tcp_leaves_alone_may_be_in_one_half() -> None:
+    kv = KVSpec(transport="TCP")
+    assert settings_conflict(spec(Role.Prefill, engine=NICS, kv=kv), spec(Role.Decode, kv=kv)) is None
+
+
 def test_sglang_compares_the_pages_of_the_cache() -> None:
     ours = spec(Role.Prefill, engine=EngineSpec(EngineName.SGLang, args=("--page-size", "64")))
     conflict = settings_conflict(ours, DECODE)

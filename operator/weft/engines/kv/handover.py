@@ -43,9 +43,14 @@ def wire_of(spec: PoolSpec) -> str:
 
 
 def settings_conflict(prefill: PoolSpec, decode: PoolSpec) -> Explanation | None:
-    """The first setting in which two halves differ although the handshake or the transport needs it equal, or None."""
+    """The first setting in which two halves differ although the handshake or the transport needs it equal, or None.
+
+    Either half is predicted and rendered from its own spec, which names no wire of the other (`wire_of`).
+    """
     if (found := _first_unlike(dict(_compared(prefill)), dict(_compared(decode)))) is not None:
         return _unlike(found, "they refuse each other's KV cache")
+    if wire_of(prefill) != wire_of(decode):
+        return _two_wires(prefill, decode)
     if not (may_send_pieces(prefill) and may_send_pieces(decode)):
         return None
     if (found := _first_unlike(dict(_pieces(prefill)), dict(_pieces(decode)))) is not None:
@@ -56,6 +61,22 @@ def settings_conflict(prefill: PoolSpec, decode: PoolSpec) -> Explanation | None
 def may_send_pieces(spec: PoolSpec) -> bool:
     """Whether UCX may send KV over TCP, in segments."""
     return spec.kv.transport != "RDMA" and not over_efa(spec)
+
+
+def _two_wires(prefill: PoolSpec, decode: PoolSpec) -> Explanation:
+    """Why halves with two wires are refused: each is sized by its own, and at best the slower carries all KV."""
+    return Explanation(
+        Reason.PairIncompatible,
+        f"spec.kvTransfer.transport {_by_devices(prefill)} means {wire_of(prefill)} in prefill, and "
+        f"{_by_devices(decode)} means {wire_of(decode)} in decode: name RDMA devices in spec.engine.resources.rdma of "
+        "both halves or of none, or set transport TCP in both",
+    )
+
+
+def _by_devices(spec: PoolSpec) -> str:
+    if spec.kv.transport != "Auto":
+        return spec.kv.transport
+    return "Auto with RDMA devices" if spec.engine.devices else "Auto without RDMA devices"
 
 
 def _first_unlike(prefill: dict[str, str], decode: dict[str, str]) -> str | None:
