@@ -155,6 +155,44 @@ def test_sglang_compares_the_pages_of_the_cache() -> None:
     assert "spec.engine.args --page-size is 64 in prefill and unset in decode" in conflict.message
 
 
+def sglang(role: Role, *args: str) -> PoolSpec:
+    return spec(role, engine=EngineSpec(EngineName.SGLang, args=args))
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "told"),
+    [
+        ((), ("--decode-attention-backend", "trtllm_mla"), "is unset in prefill and 64 in decode"),
+        ((), ("--decode-attention=cutlass_mla",), "is unset in prefill and 128 in decode"),
+        (("--prefill-attention-backend", "trtllm_mha"), (), "is 64 in prefill and unset in decode"),
+        (("--prefill_attention_backend=fa4",), (), "is 128 in prefill and unset in decode"),
+        (("--page-size", "32"), ("--page-size", "32", "--decode-attention-backend", "flashmla"), "is 32 in prefill and 6"),
+    ],
+)
+def test_a_backend_of_one_phase_sets_the_pages_of_its_half(
+    ours: tuple[str, ...], theirs: tuple[str, ...], told: str
+) -> None:
+    conflict = settings_conflict(sglang(Role.Prefill, *ours), sglang(Role.Decode, *theirs))
+    assert conflict is not None
+    assert conflict.reason is Reason.PairIncompatible
+    assert f"--page-size by spec.engine.args --decode- and --prefill-attention-backend {told}" in conflict.message
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        ((), ("--decode-attention-backend", "flashinfer")),
+        (("--prefill-attention-backend", "flashmla"), ()),
+        (("--page-size", "64"), ("--page-size", "64", "--decode-attention-backend", "trtllm_mla")),
+        (("--prefill-attention-backend", "trtllm_mha"), ("--decode-attention-backend", "flashmla")),
+    ],
+    ids=["default", "of-decode-alone", "taken", "same-size"],
+)
+def test_backends_that_leave_the_pages_the_same_may_differ(ours: tuple[str, ...], theirs: tuple[str, ...]) -> None:
+    """Halves compute different phases, so that each may have the fastest backend for its own."""
+    assert settings_conflict(sglang(Role.Prefill, *ours), sglang(Role.Decode, *theirs)) is None
+
+
 @pytest.mark.parametrize(
     ("model", "version", "prefill_size", "decode_size", "why"),
     [

@@ -13,6 +13,7 @@ from weft.domain.hardware import Precision
 from weft.domain.reasons import Explanation, Reason
 from weft.engines.kv.libfabric import over_efa
 from weft.engines.kv.nvlink import over_nvlink
+from weft.engines.kv.pages import page_size
 from weft.engines.options.spellings import values_given
 
 if TYPE_CHECKING:
@@ -113,6 +114,8 @@ def _compared(spec: PoolSpec) -> Iterator[tuple[str, str]]:
     yield "spec.engine.speculative", spec.engine.speculative_json or ""
     for option, value in values_given(spec.engine.args, _ARGUMENTS, _SHORT).items():
         yield f"spec.engine.args {_SAME.get(option, option)}", value
+    # Once --attention-backend and --page-size are the same, these two alone make a difference
+    yield "--page-size by spec.engine.args --decode- and --prefill-attention-backend", page_size(spec.engine.args)
     variables = dict(spec.engine.env)
     for name in _VARIABLES:
         yield f"spec.engine.env {name}", variables.get(name, "")
