@@ -34,6 +34,11 @@ def group(engine: EngineName = VLLM) -> Shape:
     return shape(8, "H200", Precision.FP8, engine)
 
 
+def ranks(engine: EngineName = VLLM) -> Shape:
+    """Two ranks of four GPUs that cut experts between all."""
+    return shape(4, "H200", Precision.FP8, engine, data_parallel=2)
+
+
 def launch(
     *args: str,
     version: str = "0.32.0",
@@ -62,9 +67,11 @@ def launch(
         (("--schedule-policy", "hrrn"), "0.5.20", group(SGLANG)),
         (("--grammar-backend", "llguidance"), "0.5.3.post3", group(SGLANG)),
         (("--enable-eplb", "--ep-num-redundant-experts", "16"), "0.5.23", experts(SGLANG)),
-        (("--enable-eplb", "--moe-a2a-backend", "deepep"), "0.5.23", group(SGLANG)),
+        (("--enable-eplb", "--moe-a2a-backend", "deepep"), "0.5.23", experts(SGLANG)),
+        (("--moe-a2a-backend", "none"), "0.5.23", group(SGLANG)),
+        (("--moe-a2a-backend", "mooncake"), "0.5.23", shape(8, "H200", Precision.FP8, SGLANG, expert_parallel=8)),
         (("--enable-two-batch-overlap",), "0.5.23", experts(SGLANG)),
-        (("--enable-two-batch-overlap", "--moe-a2a-backend", "deepep"), "0.5.8", group(SGLANG)),
+        (("--enable-two-batch-overlap", "--moe-a2a-backend", "deepep"), "0.5.8", experts(SGLANG)),
     ],
 )
 def test_what_the_release_can_in_such_a_shape_is_passed_on(args: tuple[str, ...], version: str, chosen: Shape) -> None:
@@ -107,9 +114,14 @@ def test_what_the_release_lacks_is_refused_with_what_it_has(
         (("--enable-dbo",), "0.32.0", experts(), "needs --all2all-backend beside it: use deepep_low_latency or"),
         (("--enable-dbo",), "0.11.0", experts(), "or VLLM_ALL2ALL_BACKEND in spec.engine.env"),
         (("--enable-dbo", "--all2all-backend", "nixl_ep"), "0.23.0", experts(), "needs --all2all-backend"),
-        (("--enable-eplb",), "0.5.23", group(SGLANG), "needs expert parallelism .*, or --moe-a2a-backend"),
+        (("--enable-eplb",), "0.5.23", group(SGLANG), "needs expert parallelism"),
         (("--enable-two-batch-overlap",), "0.5.8", experts(SGLANG), "needs --moe-a2a-backend beside it"),
         (("--enable-two-batch-overlap",), "0.5.15", group(SGLANG), "needs data-parallel ranks"),
+        (("--moe-a2a-backend=deepep",), "0.5.3.post3", group(SGLANG), "deepep spreads experts over all GPUs of a st"),
+        (("--moe-a2a-backend", "mori"), "0.5.23", ranks(SGLANG), "use spec.shape.expertParallel 8, or remove it; this"),
+        (("--moe_a2a=nixl",), "0.5.23", group(SGLANG), "--moe-a2a-backend nixl spreads experts"),
+        (("--enable-deepep-waterfill",), "0.5.15", group(SGLANG), "--enable-deepep-waterfill spreads experts"),
+        (("--enable-waterfill",), "0.5.23", group(SGLANG), "--enable-waterfill spreads experts"),
     ],
 )
 def test_what_cannot_work_in_such_a_shape_or_alone_is_refused(
@@ -145,9 +157,9 @@ def test_settings_that_are_no_json_are_left_to_the_engine() -> None:
     assert value_of(('--eplb-config={"num_redundant_experts":8}',), "--eplb-config.num_redundant_experts") == "8"
 
 
-def planned(*args: str, pins: ShapePins | None = None) -> Shape:
+def planned(*args: str, pins: ShapePins | None = None, engine: EngineName = VLLM) -> Shape:
     """The shape that is chosen for a mixture of 256 experts on eight GPUs."""
-    wish = Wish(DEEPSEEK_NAME, (H200,), engine=EngineSpec(VLLM, args=args), pins=pins or ShapePins())
+    wish = Wish(DEEPSEEK_NAME, (H200,), engine=EngineSpec(engine, args=args), pins=pins or ShapePins())
     return wish.plan().shape
 
 
@@ -158,6 +170,16 @@ def test_a_shape_is_chosen_in_which_the_arguments_work() -> None:
     assert planned(pins=pinned).expert_parallel == 1
     with pytest.raises(Invalid, match=r"engine\.args --enable-eplb needs expert parallelism") as refused:
         planned("--enable-eplb", pins=pinned)
+    assert refused.value.reason is Reason.ArgumentConflict
+
+
+def test_a_shape_is_chosen_whose_experts_are_spread_as_the_backend_spreads_them() -> None:
+    ranks_open = ShapePins(tensor_parallel=8, data_parallel=1)
+    assert planned("--moe-a2a-backend", "deepep", pins=ranks_open, engine=SGLANG).expert_parallel == 8
+    pinned = replace(ranks_open, expert_parallel=1)
+    assert planned(pins=pinned, engine=SGLANG).expert_parallel == 1
+    with pytest.raises(Invalid, match=r"engine\.args --moe-a2a-backend deepep spreads experts") as refused:
+        planned("--moe-a2a-backend", "deepep", pins=pinned, engine=SGLANG)
     assert refused.value.reason is Reason.ArgumentConflict
 
 

@@ -37,6 +37,7 @@ class OptionRule:
     unless: str = ""
     experts: bool = False
     slots: bool = False
+    spans: bool = False
 
     @property
     def shown(self) -> str:

@@ -14,6 +14,7 @@ from weft.domain.shape import EngineName
 from weft.engines.options.batches import empty_batch
 from weft.engines.options.given import given
 from weft.engines.options.settings import SET, settings_of
+from weft.engines.options.spellings import values_given
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -70,6 +71,19 @@ def options_shape_conflict(spec: EngineSpec, shape: Shape, version: str, experts
         uneven = _uneven(rule, _number(value), shape.expert_parallel, experts)
         if uneven is not None:
             return f"{rule.shown} {value}: {uneven}"
+    return _spread_otherwise(spec, shape, version)
+
+
+def _spread_otherwise(spec: EngineSpec, shape: Shape, version: str) -> str | None:
+    """Why an option by which the engine spreads experts over the whole stage contradicts the shape, or None."""
+    whole = shape.domain_group_gpus
+    for rule in option_rules(shape.engine, version) if spec.args and shape.expert_parallel != whole else ():
+        value = values_given(spec.args, (rule.option,), {}).get(rule.option, "") if rule.spans else ""
+        if value not in _OFF | {"none"}:
+            told = rule.shown if value == "true" else f"{rule.shown} {value:.60}"
+            return (
+                f"{told} spreads experts over all GPUs of a stage: use spec.shape.expertParallel {whole}, or remove it"
+            )
     return None
 
 
