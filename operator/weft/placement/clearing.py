@@ -6,6 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from weft.placement.eligibility import memory_of
 from weft.placement.search import ALONE
 
 if TYPE_CHECKING:
@@ -48,6 +49,11 @@ class Movable:
     def gpus_per_pod(self) -> int:
         """GPUs on each of its nodes."""
         return self.required.shape.gpus_per_pod
+
+    @property
+    def memory(self) -> int:
+        """Bytes of memory that it needs on each of its nodes; 0 where it names none."""
+        return memory_of(self.required.needs)
 
 
 Clearing = tuple[int, tuple[Movable, ...]]  # GPUs of the replicas that leave, and these replicas

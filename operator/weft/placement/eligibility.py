@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ from weft.domain.spec import HUGE_PAGES
 from weft.domain.texts.units import GIB, parse_quantity
 from weft.domain.values.made_often import made_often
 from weft.domain.values.remembered import LastAnswers
+from weft.placement.freemap import MEMORY
 from weft.placement.names import natural
 from weft.placement.suppliers import has_whole_devices, is_selected
 from weft.placement.taints import Tolerated, is_tolerated, taints_of, tolerated_by
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from weft.placement.freemap import FreeMap
     from weft.placement.taints import Taints
 
-_IN_BYTES = ("memory", "ephemeral-storage")
+_IN_BYTES = (MEMORY, "ephemeral-storage")
 
 
 @made_often
@@ -184,7 +186,8 @@ def _is_outside(node: FabricNode, domain: str) -> Explanation | None:
 def has_the_rest(node: FabricNode, needs: Mapping[str, float]) -> Explanation | None:
     """Refuse a node that lacks another requested resource: RDMA devices, or enough CPU, memory, huge pages or disk.
 
-    How much CPU, memory, huge pages and disk other pods hold is not known, so the whole node's amount counts.
+    How much CPU, memory, huge pages and disk other pods hold is not known, so the whole node's amount counts;
+    memory that pools need counts while a place is looked for (`FreeMap`).
     """
     if node.left is None or not needs:
         return None
@@ -201,6 +204,12 @@ def _what_it_has_instead(node: FabricNode, resource: str) -> str:
     is_device = "/" in resource and resource not in dict(node.nics)
     named = ", ".join(f"{count} {name}" for name, count in node.nics)
     return f" (its RDMA devices: {named})" if is_device and named else ""
+
+
+def memory_of(needs: Pairs) -> int:
+    """Bytes of a node's memory that each pod needs; 0 where it names none."""
+    amount = dict(needs).get(MEMORY) if needs else None
+    return 0 if amount is None else math.ceil(parse_quantity(amount))
 
 
 def amount_of(resource: str, amount: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,19 +18,23 @@ if TYPE_CHECKING:
     # GPUs that pods hold by node and owner, or a function that finds them, as most passes name nobody.
     Occupants = Mapping[str, Mapping[str, int]] | Callable[[], Mapping[str, Mapping[str, int]]]
 
+MEMORY = "memory"  # the resource, as nodes offer it and pods need it
+
 
 @made_often
 @dataclass(frozen=True, slots=True)
 class Hold:
     """GPUs of one node that are reserved for a pod, or held by one. `holder` is named in messages: `pool team/chat`.
 
-    `joins` is 1 where the node also joins a ComputeDomain with them; a node can be in one only.
+    `joins` is 1 where the node also joins a ComputeDomain with them; a node can be in one only. `memory` is what the
+    pod needs of the node's own memory, in bytes; 0 where it names none.
     """
 
     node: str
     gpus: int
     holder: str
     joins: int = 0
+    memory: int = 0
 
 
 _SPARES = "spares of "
@@ -48,9 +53,10 @@ def are_spares(holder: str) -> bool:
 class FreeMap:
     """Free GPUs by node: what is free in the fabric minus what is reserved.
 
-    `occupants` name who runs where, for messages. Answers that depend on the fabric alone are cached in `eligible`;
-    those in `tallies` are updated by reading in `changes` what happened since they were last used; those in `refusals`
-    hold until something changes, as many replicas of one kind are refused for the same reason.
+    Memory of nodes counts beside them: what nodes have in all minus what pods of pools need that name it; what others
+    hold is not known. `occupants` name who runs where, for messages. Answers that depend on the fabric alone are cached
+    in `eligible`; those in `tallies` are updated by reading in `changes` what happened since they were last used; those
+    in `refusals` hold until something changes, as many replicas of one kind are refused for the same reason.
     """
 
     __slots__ = (
@@ -58,6 +64,7 @@ class FreeMap:
         "_free",
         "_holders",
         "_joined",
+        "_memory_taken",
         "_occupants",
         "_reserved",
         "_vacated",
@@ -74,11 +81,13 @@ class FreeMap:
         self.eligible: dict[Any, Any] = {}
         self.tallies: dict[Any, Any] = {}
         self.refusals: dict[Any, tuple[int, Any]] = {}  # with the number of changes before them
-        self.changes: list[tuple[str, int, int]] = []  # (node, GPUs that became free, ComputeDomains), in order
+        # (node, GPUs that became free, ComputeDomains, bytes of memory that were taken), in order
+        self.changes: list[tuple[str, int, int, int]] = []
         self._domain_of = {node.name: index for index, domain in enumerate(fabric.domains) for node in domain.nodes}
         self._free = {node.name: node.total - node.used for domain in fabric.domains for node in domain.nodes}
         nodes = fabric.nodes().values()
         self._joined = Counter({each.name: len(each.compute_domains) for each in nodes if each.compute_domains})
+        self._memory_taken: Counter[str] = Counter()  # bytes, by node
         self._vacated: dict[str, list[Hold]] = defaultdict(list)
         self._occupants = occupants
         self._holders: dict[str, list[str]] = defaultdict(list)
@@ -101,11 +110,30 @@ class FreeMap:
         """Free GPUs by node, negative where more is reserved than exists."""
         return self._free
 
-    def each(self, nodes: Sequence[str], *, joins: bool = False) -> list[int]:
-        """Free GPUs of given nodes of the fabric, in order; with `joins`, 0 for nodes that are in a ComputeDomain."""
-        if joins and self._joined:
-            return [0 if self.has_joined(node) else max(0, self._free[node]) for node in nodes]
+    def each(self, nodes: Sequence[str], *, joins: bool = False, memory: int = 0) -> list[int]:
+        """Free GPUs of given nodes of the fabric, in order: 0 for those that may not take a pod whatever is free.
+
+        With `joins` these are nodes that are in a ComputeDomain; with `memory`, nodes that have less left than that.
+        """
+        if (joins and self._joined) or (memory and self._memory_taken):
+            barred = ((joins and self.has_joined(node)) or self.lacks_memory(node, memory) for node in nodes)
+            return [0 if bars else max(0, self._free[node]) for node, bars in zip(nodes, barred, strict=True)]
         return [left if (left := self._free[node]) > 0 else 0 for node in nodes]
+
+    def memory_left(self, node: str) -> float:
+        """Bytes of memory that pools leave of what a node has in all; infinite where that is not known."""
+        known = self.fabric.nodes().get(node)
+        in_all = math.inf if known is None or known.left is None else dict(known.left).get(MEMORY, 0.0)
+        return in_all - self._memory_taken[node]
+
+    def lacks_memory(self, node: str, needed: int) -> bool:
+        """Whether pools leave a node too little memory for one more pod."""
+        return needed > 0 and self._memory_taken[node] > 0 and self.memory_left(node) < needed
+
+    def take_memory(self, hold: Hold) -> None:
+        """Count the memory of a pod that is there, as the fabric counts its GPUs alone."""
+        if hold.memory:
+            self.shift(hold.node, 0, memory=hold.memory)
 
     def has_joined(self, node: str) -> bool:
         """Whether a node is in a ComputeDomain, or reserved for one, so that it cannot join another.
@@ -124,30 +152,32 @@ class FreeMap:
 
     def reserve(self, hold: Hold) -> None:
         """Reserve GPUs."""
-        self.shift(hold.node, -hold.gpus, hold.joins)
+        self.shift(hold.node, -hold.gpus, hold.joins, hold.memory)
         self._holders[hold.node].append(hold.holder)
         self._reserved[hold.node][hold.holder] += hold.gpus
 
     def release(self, hold: Hold) -> None:
         """Cancel a reservation."""
-        self.shift(hold.node, hold.gpus, -hold.joins)
+        self.shift(hold.node, hold.gpus, -hold.joins, -hold.memory)
         self._holders[hold.node].remove(hold.holder)
         self._reserved[hold.node][hold.holder] -= hold.gpus
 
-    def shift(self, node: str, gpus: int, joins: int = 0) -> None:
+    def shift(self, node: str, gpus: int, joins: int = 0, memory: int = 0) -> None:
         """Count so many more GPUs as free (fewer, if negative) without a holder: for `supposing`.
 
-        `joins` is the change in the number of ComputeDomains that the node is in.
+        `joins` is the change in the number of ComputeDomains that the node is in, `memory` that in the bytes taken.
         """
         self._free[node] = self._free.get(node, 0) + gpus
         if joins:
             self._joined[node] += joins
-        self.changes.append((node, gpus, joins))
+        if memory:
+            self._memory_taken[node] += memory
+        self.changes.append((node, gpus, joins, memory))
 
     def suppose_gone(self, holds: Iterable[Hold]) -> None:
-        """Count the GPUs of these holds as free: for `supposing`."""
+        """Count the GPUs and the memory of these holds as free: for `supposing`."""
         for hold in holds:
-            self.shift(hold.node, hold.gpus, -hold.joins)
+            self.shift(hold.node, hold.gpus, -hold.joins, -hold.memory)
 
     @contextmanager
     def supposing(self) -> Iterator[None]:
@@ -156,8 +186,8 @@ class FreeMap:
         try:
             yield
         finally:
-            for node, gpus, joins in reversed(self.changes[mark:]):
-                self.shift(node, -gpus, -joins)
+            for node, gpus, joins, memory in reversed(self.changes[mark:]):
+                self.shift(node, -gpus, -joins, -memory)
 
     def reserved(self, node: str, beside: str) -> int:
         """GPUs of a node that are reserved but not yet held by a pod, as the holder `beside` has to count them.

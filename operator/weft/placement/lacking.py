@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from weft.domain.texts.units import parse_quantity
+from weft.placement.freemap import MEMORY
 from weft.placement.suppliers import is_selected
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from weft.domain.fabric import Fabric, FabricNode
     from weft.domain.shape import Shape
     from weft.domain.spec import Pairs, PlacementSpec
+    from weft.placement.freemap import FreeMap
 
 
 class LackingBesides(NamedTuple):
@@ -25,14 +27,14 @@ class LackingBesides(NamedTuple):
     ever: Pairs = ()
 
 
-def lacking_besides_gpus(shape: Shape, placement: PlacementSpec, fabric: Fabric, needs: Pairs) -> LackingBesides:
+def lacking_besides_gpus(shape: Shape, placement: PlacementSpec, free: FreeMap, needs: Pairs) -> LackingBesides:
     """What nodes lack that the pool selects and that have enough GPUs of the kind, whatever they do now."""
     if not needs:
         return LackingBesides()
     asked = {resource: parse_quantity(amount) for resource, amount in needs}
-    nodes = list(_could_hold(shape, placement, fabric))
+    nodes = list(_could_hold(shape, placement, free.fabric))
     ever = [_lacks(asked, {**dict(node.left or ()), **dict(node.nics)}) for node in nodes if node.left is not None]
-    now = [_lacks(asked, dict(node.left)) for node in nodes if node.left is not None]
+    now = [_lacks(asked, _left_now(node.left, free.memory_left(node.name))) for node in nodes if node.left is not None]
     has_all = len(ever) < len(nodes) or not all(ever)
     return LackingBesides(_of(needs, now), () if has_all else _of(needs, ever))
 
@@ -43,6 +45,10 @@ def _could_hold(shape: Shape, placement: PlacementSpec, fabric: Fabric) -> Itera
             enough = node.accelerator == shape.accelerator and node.most_of_a_pod >= shape.gpus_per_pod
             if enough and is_selected(node, placement) is None:
                 yield node
+
+
+def _left_now(left: Iterable[tuple[str, float]], memory: float) -> dict[str, float]:
+    return {**dict(left), MEMORY: memory}
 
 
 def _lacks(asked: Mapping[str, float], there: Mapping[str, float]) -> set[str]:

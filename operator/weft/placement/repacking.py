@@ -168,15 +168,15 @@ class _Search:
 
     def _lack(self, domain: int) -> Lack:
         nodes = self.tally.nodes(domain)
-        left = self.free.each(nodes, joins=self.tally.group.joins)
+        left = self.free.each(nodes, joins=self.tally.group.joins, memory=self.tally.group.memory)
         return Lack.of(dict(zip(nodes, left, strict=True)), self.tally.group)
 
     def settle(self, leaving: Sequence[Movable], slot: tuple[str, ...], waiting: Sequence[Movable]) -> Repacking | None:
         """The repacking with new nodes for the `waiting` ones outside the slot and its domain's spares, or None."""
         spares = self._spares(slot, leaving)
         with self.free.supposing():
-            for node, gpus in self._beyond(slot, leaving).items():
-                self.free.shift(node, -gpus, int(self.tally.group.joins))
+            for node, (gpus, memory) in self._beyond(slot, leaving).items():
+                self.free.shift(node, -gpus, int(self.tally.group.joins), memory)
             for node in spares:
                 self.free.shift(node, -self.free.on(node))
             moves = self._move_all(waiting)
@@ -191,7 +191,7 @@ class _Search:
         with self.free.supposing():
             for each in leaving:
                 self._leave(each)
-            left = self.free.each(slot, joins=group.joins)
+            left = self.free.each(slot, joins=group.joins, memory=group.memory)
             return set(slot) <= set(self.tally.nodes(domain)) and min(left) >= group.gpus_per_pod
 
     def slot(self, leaving: Iterable[Movable], domain: int) -> tuple[str, ...] | None:
@@ -209,7 +209,7 @@ class _Search:
         with self.free.supposing():
             self._leave(leaving)
             names = self.tally.nodes(domain)
-            after = self.free.each(names, joins=self.tally.group.joins)
+            after = self.free.each(names, joins=self.tally.group.joins, memory=self.tally.group.memory)
         before = [gpus - own * (name in leaving.nodes) for name, gpus in zip(names, after, strict=True)]
         fitting = [index for index, gpus in enumerate(after) if gpus >= size]
         fitting.sort(key=lambda index: (min(before[index], after[index] - size) < own <= before[index], after[index]))
@@ -224,13 +224,14 @@ class _Search:
                 self._leave(each)
             return tuple(node.name for node in self.tally.room(domain).spares) if domain is not None else ()
 
-    def _beyond(self, slot: Iterable[str], leaving: Iterable[Movable]) -> dict[str, int]:
-        """GPUs that the slot needs by node beyond those that the leaving replicas hold: no target may take them."""
-        needed = dict.fromkeys(slot, self.tally.group.gpus_per_pod)
+    def _beyond(self, slot: Iterable[str], leaving: Iterable[Movable]) -> dict[str, tuple[int, int]]:
+        """GPUs and memory that the slot needs by node beyond what leaving replicas hold: no target may take them."""
+        needed = dict.fromkeys(slot, (self.tally.group.gpus_per_pod, self.tally.group.memory))
         for each in leaving:
             for node in each.nodes:
                 if node in needed:
-                    needed[node] = max(0, needed[node] - each.gpus_per_pod)
+                    gpus, memory = needed[node]
+                    needed[node] = max(0, gpus - each.gpus_per_pod), max(0, memory - each.memory)
         return needed
 
     def _move_all(self, waiting: Iterable[Movable]) -> tuple[Move, ...] | None:
@@ -242,10 +243,10 @@ class _Search:
             if slot is None:
                 return None
             for node in slot.nodes:
-                self.free.shift(node, -each.gpus_per_pod, each.joins)
+                self.free.shift(node, -each.gpus_per_pod, each.joins, each.memory)
             moves.append(Move(each.owner, each.nodes, slot.nodes, each.gpus_per_pod))
         return tuple(moves)
 
     def _leave(self, each: Movable) -> None:
         for node in each.nodes:
-            self.free.shift(node, each.gpus_per_pod, -each.joins)
+            self.free.shift(node, each.gpus_per_pod, -each.joins, -each.memory)

@@ -6,11 +6,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from weft.domain.reasons import Explanation, Reason
-from weft.placement.eligibility import eligible_domains
+from weft.placement.eligibility import amount_of, eligible_domains, memory_of
+from weft.placement.freemap import MEMORY
 from weft.placement.names import natural
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
     from weft.domain.fabric import FabricNode, NvlinkDomain
     from weft.domain.shape import Shape
@@ -46,6 +47,8 @@ class Room:
 def rooms_for(shape: Shape, placement: PlacementSpec, free: FreeMap, needs: Pairs = ()) -> tuple[Room, ...]:
     """Every domain of the fabric as a search for this shape and pool may use it."""
     rooms = tuple(room_in(each, placement, free) for each in eligible_domains(shape, placement, free, needs))
+    if (memory := memory_of(needs)) > 0:
+        rooms = tuple(_without(room, _full_of_memory(room, free, memory)) for room in rooms)
     if shape.pods > 1:
         return tuple(_without_joined(room, free) for room in rooms)
     return tuple(_without_joined(room, free, 1) for room in rooms) if placement.nvlink_domain else rooms
@@ -59,14 +62,31 @@ def _without_joined(room: Room, free: FreeMap, least: int = 0) -> Room:
     """
     every = (*room.nodes, *room.spares)
     joined = [node for node in every if free.has_joined(node.name) and free.on(node.name) >= least]
-    if not joined:
+    return _without(room, [(node, _is_joined(node, free)) for node in joined])
+
+
+def _without(room: Room, barred: Sequence[tuple[FabricNode, Explanation]]) -> Room:
+    if not barred:
         return room
+    nodes = [node for node, _ in barred]
     return replace(
         room,
-        nodes=tuple(node for node in room.nodes if node not in joined),
-        spares=tuple(node for node in room.spares if node not in joined),
-        passed_over=(*room.passed_over, *((node, _is_joined(node, free)) for node in joined)),
+        nodes=tuple(node for node in room.nodes if node not in nodes),
+        spares=tuple(node for node in room.spares if node not in nodes),
+        passed_over=(*room.passed_over, *barred),
     )
+
+
+def _full_of_memory(room: Room, free: FreeMap, needed: int) -> list[tuple[FabricNode, Explanation]]:
+    """The nodes of a room with GPUs left, and too little memory for one more pod beside those of pools."""
+    every = (node for node in (*room.nodes, *room.spares) if free.on(node.name) > 0)
+    return [(node, _lacks_memory(node, free, needed)) for node in every if free.lacks_memory(node.name, needed)]
+
+
+def _lacks_memory(node: FabricNode, free: FreeMap, needed: int) -> Explanation:
+    there, asked = amount_of(MEMORY, free.memory_left(node.name)), amount_of(MEMORY, needed)
+    told = f"node {node.name} has {there} {MEMORY} beside what pools count on there, not {asked}"
+    return Explanation(Reason.NodeLacksResource, told)
 
 
 def _is_joined(node: FabricNode, free: FreeMap) -> Explanation:

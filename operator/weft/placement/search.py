@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.spec import DomainRule
+from weft.placement.eligibility import memory_of
 from weft.placement.names import natural
 from weft.placement.nearness import path_of
 from weft.placement.refusal import NOBODY, PlacementRefusal, refuse
@@ -84,7 +85,9 @@ def _in_stages_or_not(
     shape: Shape, placement: PlacementSpec, free: FreeMap, neighbours: Neighbours, needs: Pairs
 ) -> Slot | PlacementRefusal:
     if _may_spread(shape, placement):
-        stage = Group(max(1, shape.domain_group_gpus // shape.gpus_per_pod), shape.gpus_per_pod)
+        stage = Group(
+            max(1, shape.domain_group_gpus // shape.gpus_per_pod), shape.gpus_per_pod, memory=memory_of(needs)
+        )
         rooms = rooms_for(shape, placement, free, needs)
         crowds = wishes_of(placement, neighbours, free)
         nodes = _stages_over_domains(rooms, stage, shape.pods // stage.pods, crowds, free)
@@ -145,7 +148,7 @@ def pick(names: Sequence[str], group: Group, free: FreeMap) -> tuple[str, ...]:
 
     `names` are in natural order.
     """
-    left = free.each(names, joins=group.joins)
+    left = free.each(names, joins=group.joins, memory=group.memory)
     fitting = sorted((gpus, position) for position, gpus in enumerate(left) if gpus >= group.gpus_per_pod)
     if group.pods == 1:
         return (names[fitting[0][1]],)
@@ -179,7 +182,7 @@ def _in_order(room: Room) -> list[str]:
 
 def _stages_in(nodes: Sequence[str], stage: Group, free: FreeMap) -> int:
     """How many stages of one replica fit: unlike different replicas, they share no node."""
-    return sum(gpus >= stage.gpus_per_pod for gpus in free.each(nodes)) // stage.pods
+    return sum(gpus >= stage.gpus_per_pod for gpus in free.each(nodes, memory=stage.memory)) // stage.pods
 
 
 def _fill(rooms: Sequence[list[str]], stage: Group, stages: int, free: FreeMap) -> list[str]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from weft.domain.values.remembered import LastAnswers
-from weft.placement.eligibility import eligibility, eligible_domains
+from weft.placement.eligibility import eligibility, eligible_domains, memory_of
 from weft.placement.names import natural
 from weft.placement.nearness import areas_around, path_of
 from weft.placement.rooms import room_in
@@ -41,12 +41,14 @@ _Equals = dict[Tightness, list[tuple[int, int]]]  # (rank, position) of domains,
 class Group:
     """Pods that must share one NVLink domain: the whole replica, or one pipeline stage.
 
-    `shares` says that they also share memory with other replicas of the domain.
+    `shares` says that they also share memory with other replicas of the domain. `memory` is what each needs of that of
+    its node, in bytes.
     """
 
     pods: int
     gpus_per_pod: int
     shares: bool = False
+    memory: int = 0
 
     @property
     def joins(self) -> bool:
@@ -194,7 +196,7 @@ class Tally:
         changes = self._free.changes
         if self._seen == len(changes):
             return
-        touched = {self._free.domain_of(node) for node, _, _ in changes[self._seen :]}
+        touched = {self._free.domain_of(node) for node, *_ in changes[self._seen :]}
         self._seen = len(changes)
         for index in touched:
             if index is not None:
@@ -217,8 +219,9 @@ class Tally:
 
     def _counted(self) -> list[Tightness]:
         """Tightness of every domain; single-node domains, of which there may be thousands, take a fast path."""
-        tight, alone = [FULL] * len(self.domains), not self.group.joins and self._placement.spare_nodes_per_domain < 1
-        size, left = self.group.gpus_per_pod, self._free.left
+        tight, group = [FULL] * len(self.domains), self.group
+        alone = not group.joins and not group.memory and self._placement.spare_nodes_per_domain < 1
+        size, left = group.gpus_per_pod, self._free.left
         for index, each in enumerate(self.domains):
             names = each.names
             if alone and len(names) == 1:
@@ -232,9 +235,10 @@ class Tally:
         """Tightness of one domain; pods of one replica need a node each."""
         size, names = self.group.gpus_per_pod, self.nodes(index)
         if len(names) == 1 and not self.group.shares:  # a board
-            gpus = self._free.on(names[0])
+            gpus = self._free.each(names, memory=self.group.memory)[0]
             return (gpus // size, gpus) if gpus >= size and self.group.pods == 1 else FULL
-        left = [gpus for gpus in self._free.each(names, joins=self.group.joins) if gpus >= size]
+        every = self._free.each(names, joins=self.group.joins, memory=self.group.memory)
+        left = [gpus for gpus in every if gpus >= size]
         if len(left) < self.group.pods:
             return FULL
         return sum([gpus // size for gpus in left]), sum(left)
@@ -246,7 +250,7 @@ def tally_of(shape: Shape, placement: PlacementSpec, free: FreeMap, needs: Pairs
     key = (usable, shape.pods, shape.gpus_per_pod, spares)
     found: Tally | None = free.tallies.get(key)
     if found is None:
-        group = Group(shape.pods, shape.gpus_per_pod, shares=bool(placement.nvlink_domain))
+        group = Group(shape.pods, shape.gpus_per_pod, bool(placement.nvlink_domain), memory_of(needs))
         found = free.tallies[key] = Tally(eligible_domains(shape, placement, free, needs), group, placement, free)
     return found
 

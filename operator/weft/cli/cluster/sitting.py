@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weft.decide.order import in_order
-from weft.decide.replicas.promises import free_map, holder_name
+from weft.decide.replicas.promises import free_map, holder_name, memory_of_pods
 from weft.engines.kv.host_memory import pod_needs
 from weft.placement import Hold, by_accelerator, eligible_domains, natural, rooms_of, spare_nodes, spares_of
 
@@ -139,10 +139,11 @@ def _holders(
 
 def _promises(pool: PoolRecord, bound: set[tuple[str, int, int]]) -> Iterator[tuple[int, Hold]]:
     """Yield what replicas were assigned that no pod of theirs holds yet."""
+    memory = memory_of_pods(pool)
     for each in pool.status.assignments:
         for rank, node in enumerate(each.nodes):
             if (pool.key.uid, each.replica, rank) not in bound:
-                yield each.replica, Hold(node, each.gpus_per_pod, holder_name(pool))
+                yield each.replica, Hold(node, each.gpus_per_pod, holder_name(pool), memory=memory)
 
 
 def _spares(running: Running, free: FreeMap) -> dict[str, str]:

@@ -10,6 +10,7 @@ from weft.decide.replicas.promises import holds_of
 from weft.decide.replicas.slots import NOTHING, slot_with, suppose_taken
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.status import Assignment, ComputeDomain
+from weft.engines.kv.host_memory import pod_memory
 from weft.engines.kv.nvlink import over_nvlink
 from weft.placement import ALONE, Hold, Neighbours, PlacementRefusal, Slot, cliques_of, compute_domain_of
 from weft.render import shared_by
@@ -154,7 +155,7 @@ def _place_one(growth: Growth, unit: Sequence[Growth], free: FreeMap, now: float
         for hold in [hold for hold in kept if hold.node in found.nodes]:
             kept.remove(hold)
             free.release(hold)
-    for hold in holds_of(planned.pool, assignment, free.fabric):
+    for hold in holds_of(planned.pool, assignment, free.fabric, pod_memory(planned.spec, planned.plan)):
         free.reserve(hold)
 
 

@@ -124,7 +124,7 @@ def _begin(course: Course, found: Repacking, residents: Mapping[str, _Resident],
         gone |= {node: gone.get(node, 0) + move.gpus_per_pod for node in move.source}
         _send(resident, move, course, free.fabric, now)
         for node in move.target:
-            free.reserve(Hold(node, move.gpus_per_pod, move.owner, resident.movable.joins))
+            free.reserve(Hold(node, move.gpus_per_pod, move.owner, resident.movable.joins, resident.movable.memory))
     gpus = course.turn.planned.plan.shape.gpus_per_pod
     for node in found.slot.nodes:
         free.reserve(Hold(node, max(0, gpus - gone.get(node, 0)), f"pool {course.turn.name}"))

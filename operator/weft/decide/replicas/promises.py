@@ -11,6 +11,7 @@ from weft.decide.replicas.standing import standing_of
 from weft.domain.crews import crews_of
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.workload import Role
+from weft.engines.kv.host_memory import pod_memory
 from weft.placement import FreeMap, Hold, domain_lost, leaves_domain, slot_lost
 from weft.render import compute_domain_name, domain_name_of, is_of, shared_by
 
@@ -32,6 +33,9 @@ def free_map(fabric: Fabric, pods: tuple[PodRecord, ...], pools: Iterable[PoolRe
     free = FreeMap.of(fabric, (), lambda: _occupants(pods, known, fabric))
     crews = crews_of(pods)
     for uid, pool in known.items():
+        if uid in crews and memory_of_pods(pool):
+            for hold in held_by(pool, crews[uid], fabric):
+                free.take_memory(hold)
         standing = standing_of(uid, pool.status.assignments, crews[uid]) if uid in crews else None
         if standing is not None and standing.strays:
             for hold in held_by(pool, _strays(standing), fabric):
@@ -73,27 +77,35 @@ def holders_beside(pool: PoolRecord) -> frozenset[str]:
     return frozenset({name, *(f"{split}-{role.value.lower()}" for role in (Role.Prefill, Role.Decode))})
 
 
-def holds_of(pool: PoolRecord, assignment: Assignment, fabric: Fabric) -> list[Hold]:
-    """Promises for a whole replica, one for each of its pods.
+def memory_of_pods(pool: PoolRecord) -> int:
+    """Bytes of its node's memory that each pod of a pool needs, by what it is planned to run."""
+    spec, plan = pool.spec, pool.status.plan
+    return 0 if spec is None or plan is None else pod_memory(spec, plan)
+
+
+def holds_of(pool: PoolRecord, assignment: Assignment, fabric: Fabric, memory: int | None = None) -> list[Hold]:
+    """Promises for a whole replica, one for each of its pods, with the `memory` of each by the plan if none is given.
 
     Where its ComputeDomain is seen on a node already, the fabric counts that, as it does GPUs that a pod holds.
     """
     holder, joins, name = holder_name(pool), assignment.compute_domain is not None, domain_name(pool.key, assignment)
+    memory = memory_of_pods(pool) if memory is None else memory
     return [
-        Hold(node, assignment.gpus_per_pod, holder, int(joins and name not in _domains_of(node, fabric)))
+        Hold(node, assignment.gpus_per_pod, holder, int(joins and name not in _domains_of(node, fabric)), memory)
         for node in assignment.nodes
     ]
 
 
 def held_by(pool: PoolRecord, pods: Iterable[PodRecord], fabric: Fabric) -> list[Hold]:
-    """GPUs that bound pods of a pool hold until they are gone."""
-    nodes = fabric.nodes()
+    """GPUs and memory that bound pods of a pool hold until they are gone."""
+    nodes, memory = fabric.nodes(), memory_of_pods(pool)
     return [
         Hold(
             pod.node,
             pod.asks_for(nodes[pod.node].resource) if pod.node in nodes else 0,
             holder_name(pool),
             int(pod.identity is not None and has_joined(pool, pod.identity.replica, pod.node, fabric, pod.pair)),
+            memory,
         )
         for pod in pods
         if pod.node is not None and pod.holds_devices
@@ -146,7 +158,7 @@ def promised(pool: PoolRecord, replica: AssignedReplica, fabric: Fabric) -> Iter
         if rank not in replica.bound:
             yield hold
         elif hold.joins:
-            yield replace(hold, gpus=0)  # the pod is there, and its node not yet in the domain
+            yield replace(hold, gpus=0, memory=0)  # the pod is there, and its node not yet in the domain
 
 
 def take_back(pool: PoolRecord, replica: AssignedReplica, free: FreeMap) -> None:

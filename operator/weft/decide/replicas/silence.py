@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from weft.decide.replicas.promises import held_by, holder_name
 from weft.decide.replicas.slots import have_room, slots_of
+from weft.engines.kv.host_memory import pod_memory
 from weft.placement import Hold
 
 if TYPE_CHECKING:
@@ -65,7 +66,8 @@ def promised_to_successors(losses: Sequence[Loss], judging: Judging) -> tuple[Ho
     shape, holder = planned.plan.shape, holder_name(planned.pool)
     slots = slots_of(len(losses), planned, free.vacated(holder), free)
     joins = int(shape.pods > 1 or bool(planned.spec.placement.nvlink_domain))
-    return tuple(Hold(node, shape.gpus_per_pod, holder, joins) for slot in slots for node in slot.nodes)
+    memory = pod_memory(planned.spec, planned.plan)
+    return tuple(Hold(node, shape.gpus_per_pod, holder, joins, memory) for slot in slots for node in slot.nodes)
 
 
 def _may_take_places(judging: Judging) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from weft.decide.replicas.promises import holders_beside
-from weft.engines.kv.host_memory import pod_needs
+from weft.engines.kv.host_memory import pod_memory, pod_needs
 from weft.placement import ALONE, Hold, Neighbours, PlacementRefusal, Slot, find_slot
 
 if TYPE_CHECKING:
@@ -62,8 +62,9 @@ def slots_of(replicas: int, planned: Planned, own: Sequence[Hold], free: FreeMap
 
 
 def suppose_taken(slot: Slot, planned: Planned, free: FreeMap) -> None:
-    """Count as taken what a replica takes there, its place in a ComputeDomain with it."""
+    """Count as taken what a replica takes there, memory and its place in a ComputeDomain with it."""
     shape = planned.plan.shape
     joins = shape.pods > 1 or bool(planned.spec.placement.nvlink_domain)
+    memory = pod_memory(planned.spec, planned.plan)
     for node in slot.nodes:
-        free.shift(node, -shape.gpus_per_pod, int(joins))
+        free.shift(node, -shape.gpus_per_pod, int(joins), memory)

@@ -27,7 +27,7 @@ def capacity_request(growth: Growth, free: FreeMap) -> CapacityRequest | None:
     if placement.domain is DomainRule.Preferred:
         stages = shape.pods // max(1, shape.domain_group_gpus // shape.gpus_per_pod)
     request = CapacityRequest(shape.accelerator, missing * stages, shape.pods // stages, shape.gpus_per_pod)
-    lacking = lacking_besides_gpus(shape, placement, free.fabric, pod_needs(planned.spec, planned.plan))
+    lacking = lacking_besides_gpus(shape, placement, free, pod_needs(planned.spec, planned.plan))
     if lacking.ever:
         placed = _with_what_is_lacking(growth, missing, lacking.ever, free)
         return replace(request, besides=lacking.ever, on_free_gpus=placed * stages)

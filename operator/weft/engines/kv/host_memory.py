@@ -7,6 +7,7 @@ rank's full size, and ends if there is too little room. SGLang (0.5.9 to 0.5.23)
 from __future__ import annotations
 
 import json
+import math
 from typing import TYPE_CHECKING
 
 from weft.domain.errors import Invalid
@@ -42,6 +43,13 @@ def pod_needs(spec: PoolSpec, plan: Plan) -> Pairs:
     if spec.kv.offload_json is None or "memory" in dict(needs):
         return needs
     return (*needs, ("memory", f"{_needed_bytes(LaunchRequest(spec, plan)):.0f}"))
+
+
+def pod_memory(spec: PoolSpec, plan: Plan) -> int:
+    """Bytes of its node's memory that each pod needs, as `pod_needs` says; 0 where it names none."""
+    if spec.kv.offload_json is None and not spec.pod_needs:
+        return 0
+    return math.ceil(parse_quantity(dict(pod_needs(spec, plan)).get("memory", "0")))
 
 
 def memory_for_vllm(request: LaunchRequest) -> int:
