@@ -38,7 +38,7 @@ from weft.render import (
     render_compute_domain,
     render_disruption_budget,
     render_front,
-    render_front_budget,
+    render_front_budgets,
     render_pods,
     render_ranks_service,
     render_service,
@@ -77,7 +77,9 @@ OBJECTS = {
         DUO.key, EngineName.TensorRTLLM, ROUTER, replace(PAIRED, engine_image="example.org/engine:1"), split_labels(DUO)
     ),
     **{f"{body['kind']} to {each.picker_port}": body for each in (PLAIN, FULL) for body in routing(each)},
-    "budget of a front": render_front_budget(DUO.key, ROUTER, split_labels(DUO)),
+    "budget of a front": render_front_budgets(
+        DUO.key, [render_front(DUO.key, RELEASE.name, ROUTER, PAIRED, split_labels(DUO))], split_labels(DUO)
+    )[0],
 }
 
 

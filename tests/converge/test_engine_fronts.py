@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 ROUTER = RouterSpec(RouterKind.Managed)
+TWO = RouterSpec(RouterKind.Managed, replicas=2)
+NAMES = ("chat-front", "chat-front-sglang")
 VLLM, SGLANG = EngineName.VLLM, EngineName.SGLang
 
 
@@ -49,6 +51,12 @@ def moved(before: PoolRecord, engine: EngineName, *, stays: bool = True, router:
 def front(world: World, name: str) -> Json:
     found: Json = world.objects["Deployment", name]["spec"]
     return found
+
+
+def budgets(world: World) -> list[tuple[str, int, dict[str, str]]]:
+    """Names of routers' budgets, how many routers each keeps, and which it chooses."""
+    found = [(name, body["spec"]) for (kind, name), body in world.objects.items() if kind == "PodDisruptionBudget"]
+    return sorted((name, one["minAvailable"], one["selector"]["matchLabels"]) for name, one in found if "front" in name)
 
 
 def command(deployment: Json) -> list[str]:
@@ -84,6 +92,19 @@ def test_each_engine_has_a_front_that_chooses_its_replicas_alone(before: EngineN
     assert command(first)[0] != command(second)[0]
     assert first["selector"]["matchLabels"] == {labels.FRONT_OF: UID}, "a Deployment's cannot change"
     assert second["selector"]["matchLabels"] == {labels.FRONT_OF: UID, labels.ENGINE: after.lower()}
+
+
+def test_each_front_keeps_all_its_routers_but_one() -> None:
+    """Of one budget over both, those that are left may all be of the other front."""
+    record = of(VLLM, "node-a", router=TWO)
+    world = settled(record)
+    assert [("chat-front", 1, {labels.FRONT_OF: UID})] == budgets(world)
+    world.settle(moved(record, SGLANG, router=TWO))
+    one, other = ({**each["template"]["metadata"]["labels"]} for each in (front(world, name) for name in NAMES))
+    (_, first, chooses), (_, second, chooses_beside) = budgets(world)
+    assert (1, 1) == (first, second)
+    assert [True, False] == [chooses.items() <= pods.items() for pods in (one, other)]
+    assert [False, True] == [chooses_beside.items() <= pods.items() for pods in (one, other)]
 
 
 def test_the_service_chooses_by_what_pods_carry_that_were_there_before() -> None:
@@ -259,7 +280,8 @@ def test_the_last_replica_waits_for_routers_before_it_that_still_end(*, terminat
     gone = moved(record, SGLANG, stays=False)
     convergence = world.look(gone)
     assert not [each for each in convergence.actions if isinstance(each, UnroutePod | DeletePod)]
-    assert [each.name for each in convergence.actions if isinstance(each, DeleteObject)] == ["chat-front"]
+    gone_with_it = [(each.kind, each.name) for each in convergence.actions if isinstance(each, DeleteObject)]
+    assert gone_with_it == [("Deployment", "chat-front"), ("PodDisruptionBudget", "chat-front")]
     if terminating:  # a kubelet that does not answer keeps nobody for ever
         assert convergence.again_seconds == 70.0
         world.heard = replace(world.heard, now=world.heard.now + 70.0)

@@ -133,6 +133,22 @@ def test_the_front_of_an_earlier_engine_stays_its_router() -> None:
     assert front_program(world.objects["Deployment", front_name(DUO.key, pair_of(after))])[0] == "python3"
 
 
+def test_the_routers_of_each_generation_have_a_budget_of_their_own() -> None:
+    """Of one budget over both, a drain could take all routers of one; those of the next may never be ready."""
+    world, two = World(), replace(DUO.spec, router=replace(DUO.spec.router, replicas=2))
+    before = replace(DUO, spec=two)
+    assert_settles(world, before, PREFILL, DECODE)
+    serve(world, PREFILL, DECODE)
+    after = replace(before, status=SplitStatus(SGLANG))
+    world.carry_out(*world.look_at(after, PREFILL, DECODE).actions)
+    for pair in (pair_of(before), pair_of(after)):
+        budget = world.objects["PodDisruptionBudget", front_name(DUO.key, pair)]["spec"]
+        deployment = world.objects["Deployment", front_name(DUO.key, pair)]["spec"]
+        assert deployment["replicas"] - 1 == budget["minAvailable"] == 1
+        assert budget["selector"]["matchLabels"].items() <= deployment["template"]["metadata"]["labels"].items()
+        assert pair == budget["selector"]["matchLabels"][labels.PAIR]
+
+
 def test_half_a_pair_is_never_routed_to() -> None:
     """S6."""
     world = World()

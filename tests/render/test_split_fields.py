@@ -71,7 +71,7 @@ OTHERS: dict[str, Row] = {
     "model.config.configMapRef.name": ROWS["model.config.configMapRef.name"],
     "model.config.configMapRef.key": ROWS["model.config.configMapRef.key"],
 }
-# Routers stand before one pair of halves: a field that makes another pair makes another Deployment.
+# Routers stand before one pair of halves: a field that makes another pair makes another front and budget.
 OF_THE_PAIR = (
     "model",
     "engine.args",
@@ -125,7 +125,8 @@ def expected(path: str) -> frozenset[str]:
     pairs = own.startswith(OF_THE_PAIR) and (not own.startswith(NOT_OF_IT) or own == "model.precisions")
     drains = path in {"rollout.drainTimeout", "decode.rollout.drainTimeout"}
     chosen = own == "shape.dataParallelBalancing"  # whether the first pods of replicas, or all
-    return HALVES | (ROUTERS if pairs or drains or chosen else frozenset())
+    of_a_front = ROUTERS if pairs or drains or chosen else frozenset()
+    return HALVES | of_a_front | (BUDGETS if pairs else frozenset())
 
 
 def halves(path: str) -> set[str]:

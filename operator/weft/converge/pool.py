@@ -32,7 +32,7 @@ from weft.render import (
     render_disruption_budget,
     render_endpoints,
     render_front,
-    render_front_budget,
+    render_front_budgets,
     render_ranks_service,
     render_route,
     render_service,
@@ -143,8 +143,8 @@ def wanted_objects(
         found.append(render_ranks_service(pool))
     if fronts is not None:
         router, tags = pool.spec.router, pool_labels(pool)
-        found += (render_front(pool.key, engine, router, front, tags) for engine, front in fronts.wanted.items())
-        found.append(render_front_budget(pool.key, router, tags))
+        routers = [render_front(pool.key, engine, router, front, tags) for engine, front in fronts.wanted.items()]
+        found += [*routers, *render_front_budgets(pool.key, routers, tags)]
     return (*found, *_route_of(pool, replicas))
 
 

@@ -31,7 +31,7 @@ from weft.render import (
     render_child_pool,
     render_endpoints,
     render_front,
-    render_front_budget,
+    render_front_budgets,
     render_route,
     render_split_service,
     service_url,
@@ -121,7 +121,7 @@ def _front(split: SplitRecord, sides: Sequence[SideState], routing: Routing, aro
     ]
     engines = {pair: _engine(sides, pair, engine.name) if pair != current else engine.name for pair in routing.routers}
     rendered = [render_front(split.key, engines[front.pair], router, front, tags) for front in fronts]
-    return (service, render_front_budget(split.key, router, tags), *rendered)
+    return (service, *render_front_budgets(split.key, rendered, tags), *rendered)
 
 
 def _engine(sides: Sequence[SideState], pair: str, current: EngineName) -> EngineName:

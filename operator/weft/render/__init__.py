@@ -33,7 +33,7 @@ from weft.render.front import (
     front_pair,
     front_program,
     render_front,
-    render_front_budget,
+    render_front_budgets,
 )
 from weft.render.gateway import (
     ENDPOINTS,
@@ -107,7 +107,7 @@ __all__ = [
     "render_disruption_budget",
     "render_endpoints",
     "render_front",
-    "render_front_budget",
+    "render_front_budgets",
     "render_pods",
     "render_ranks_service",
     "render_route",

@@ -17,6 +17,8 @@ from weft.render.security import pod_security
 from weft.render.service import front_selector, routed_selector
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from weft.domain.shape import EngineName
     from weft.domain.snapshot import ResourceKey
     from weft.domain.spec import RouterSpec
@@ -122,14 +124,25 @@ def _router(deployment: Json) -> Json:
     return found
 
 
-def render_front_budget(owner: ResourceKey, router: RouterSpec, tags: dict[str, str]) -> Json:
-    """A PodDisruptionBudget over all router pods of a resource: one goes at a time; a single one may always go."""
+def render_front_budgets(owner: ResourceKey, fronts: Sequence[Json], tags: dict[str, str]) -> list[Json]:
+    """A PodDisruptionBudget for the routers of each front, of which one goes at a time; a single one may always go.
+
+    So no front loses its last router while it has several, and one whose routers do not start keeps none of another.
+    `fronts` are Deployments of `render_front` of one resource.
+    """
+    return [_budget(owner, front, tags, alone=len(fronts) == 1) for front in fronts]
+
+
+def _budget(owner: ResourceKey, front: Json, tags: dict[str, str], *, alone: bool) -> Json:
+    """The budget of one front; the first one of a pool is chosen by a label that one beside it does not have."""
+    pods = front["spec"]["template"]["metadata"]["labels"]
+    first = {labels.ROUTED: pods[labels.ROUTED]} if not alone and labels.ROUTED in pods else {}
     spec = {
-        "minAvailable": router.replicas - 1,
+        "minAvailable": front["spec"]["replicas"] - 1,
         "unhealthyPodEvictionPolicy": "AlwaysAllow",
-        "selector": {"matchLabels": front_selector(owner)},
+        "selector": {"matchLabels": {**front["spec"]["selector"]["matchLabels"], **first}},
     }
-    meta = child_metadata(front_name(owner), owner, tags)
+    meta = child_metadata(front["metadata"]["name"], owner, tags)
     return signed({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": meta, "spec": spec})
 
 
