@@ -206,6 +206,15 @@ def test_the_grace_period_is_the_drain_limit() -> None:
     assert found.grace_seconds == 5 + 120 + 5
 
 
+@pytest.mark.parametrize(("drain", "serves_on"), [(120, 5 + 25), (10, 5 + 10)])
+def test_a_prefill_pod_stays_for_those_who_pull_the_kv_of_its_last_prompts(drain: int, serves_on: int) -> None:
+    """It has answered by then, and nothing tells that somebody is yet to come."""
+    rollout = RolloutSpec(drain_timeout_seconds=drain)
+    prefill, decode = (launched(spec(role, rollout=rollout)) for role in (Role.Prefill, Role.Decode))
+    assert (serves_on, 5) == (prefill.pre_stop_seconds, decode.pre_stop_seconds)
+    assert serves_on + drain + 5 == prefill.grace_seconds
+
+
 def test_loading_large_weights_may_take_longer() -> None:
     small, large = (launched(chosen=planned(weight_bytes=size)).startup for size in (1e9, 700e9))
     assert small is not None

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from weft.catalog.options import engine_options
 from weft.domain.errors import Invalid
+from weft.domain.workload import Role
 from weft.engines.kv.host_memory import refuse_too_little_memory
 from weft.engines.model.weights import model_location, model_mount
 from weft.engines.options.batches import batch_arguments
@@ -24,6 +25,7 @@ from weft.engines.tensorrt_llm.refusals import refuse_what_it_cannot
 from weft.engines.terms.launch import ContainerLaunch, EnvValue, HttpProbe, LaunchFile, LeavesBy, NamedPort
 from weft.engines.terms.sizing import (
     PROBE_SECONDS,
+    PULL_SECONDS,
     UNROUTING_SECONDS,
     grace_seconds,
     shared_memory_bytes,
@@ -56,18 +58,24 @@ class TensorRTLLM:
 
         On SIGTERM it waits for open requests however long they take, so the grace period is the drain limit. The other
         pods of its MPI world end at SIGTERM at once, so their pre-stop hooks keep them until the drain is over.
+
+        A prompt is no open request any more when a decode engine pulls its KV, and no metric tells of KV that is yet to
+        be pulled, so the pre-stop hook of a prefill pod leaves time for that (ADR 0034).
         """
         _refuse_conflicts(request)
         refuse_what_it_cannot(request)
         spec, serves = request.spec, request.rank == 0
         ready_seconds = startup_seconds(request)
         drain_seconds = int(spec.rollout.drain_timeout_seconds)
+        asked_seconds = UNROUTING_SECONDS
+        if spec.role is Role.Prefill:
+            asked_seconds += min(PULL_SECONDS, drain_seconds)
         return ContainerLaunch(
             command=world.command(request, _server(request), ready_seconds),
             env=with_users(_ours(request), spec.engine),
             ports=(NamedPort("http", PORT),) if serves else (),
-            pre_stop_seconds=UNROUTING_SECONDS + (0 if serves else drain_seconds),
-            grace_seconds=grace_seconds(drain_seconds),
+            pre_stop_seconds=asked_seconds + (0 if serves else drain_seconds),
+            grace_seconds=grace_seconds(drain_seconds, asked_seconds),
             startup=_startup_probe(ready_seconds) if serves else None,
             readiness=HttpProbe("/health", PORT) if serves else None,
             shared_memory_bytes=shared_memory_bytes(request),

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 UNROUTING_SECONDS = 5
 # vllm-router picks both halves at once, so a request reaches its decode engine only after its prefill.
 PROMPT_SECONDS = 25
+# How long a prefill engine that cannot tell keeps what its last prompts left, for decode engines to pull.
+PULL_SECONDS = 25
 # What a process takes to hear that it is to end, and to end once its last request has: vllm-router 0.1.17 took 1.4 s.
 MARGIN_SECONDS = 5
 # Weights come over a network; for faster loads a longer limit does no harm.
