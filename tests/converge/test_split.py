@@ -135,8 +135,9 @@ def test_the_front_of_an_earlier_engine_stays_its_router() -> None:
 
 def test_the_routers_of_each_generation_have_a_budget_of_their_own() -> None:
     """Of one budget over both, a drain could take all routers of one; those of the next may never be ready."""
-    world, two = World(), replace(DUO.spec, router=replace(DUO.spec.router, replicas=2))
-    before = replace(DUO, spec=two)
+    world, spec = World(), DUO.spec
+    assert spec is not None
+    before = replace(DUO, spec=replace(spec, router=replace(spec.router, replicas=2)))
     assert_settles(world, before, PREFILL, DECODE)
     serve(world, PREFILL, DECODE)
     after = replace(before, status=SplitStatus(SGLANG))

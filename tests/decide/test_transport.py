@@ -58,7 +58,8 @@ def test_no_rate_is_told_of_rdma_that_one_half_has_no_devices_for(
     with_devices: Role, transport: str, reason: str
 ) -> None:
     halves = [replace(half(role), kv=KVSpec(transport=transport)) for role in (Role.Prefill, Role.Decode)]
-    world = split_world(*(over_rdma(each) if each.role is with_devices else each for each in halves))
+    prefill, decode = (over_rdma(each) if each.role is with_devices else each for each in halves)
+    world = split_world(prefill, decode)
     world.decide()
     assert world.last is not None
     assert world.last.splits[0].transport is None
