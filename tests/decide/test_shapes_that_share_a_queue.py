@@ -26,7 +26,7 @@ from weft.decide.shapes.comparing import (
 )
 from weft.domain.calibration import CalibrationSubject
 from weft.domain.capacity import Capacity
-from weft.domain.pool_memory import ScaleMemory
+from weft.domain.pool_memory import LoadSample, ScaleMemory
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.scaling_spec import ScalingSpec
 from weft.domain.snapshot import Snapshot
@@ -131,6 +131,7 @@ def test_no_replica_more_comes_from_a_rounding_error_where_another_shape_takes_o
     planned = replace(planned, before=small, plan=replace(planned.plan, shape=shape(4), verdict=verdict))
     record = replace(planned.pool, status=replace(planned.pool.status, desired_replicas=14))
     planned = replace(planned, pool=record, spec=replace(planned.spec, scaling=ScalingSpec(max_replicas=20)))
-    prospect, snapshot = Prospect(record, planned, None, None), Snapshot(NOW, (record,), (), (), ())
+    known = {record.key.uid: ScaleMemory(since=0.0, loads=(LoadSample(NOW, 0.0, 0.0, 14),))}
+    prospect, snapshot = Prospect(record, planned, None, None), Snapshot(NOW, (record,), (), (), (), memory=known)
     (answer,) = count((prospect,), None, snapshot, {})
     assert answer.desired == 7
