@@ -85,7 +85,7 @@ def _random(load: RankLoad, step_seconds: float) -> float:
 
     Prompts that wait for launches even alone come one by one, and steps that prompts outgrow together in rows.
     """
-    pace, once, launches = load.pace, load.held.own.mean, load.launches
+    pace, once, launches = load.pace, load.held.once, load.launches
     grows = min(_STEEPEST, load.rate * load.stolen.times * pace.more)
     each = (unheld(load.rate, load.stolen) * pace.more / once) ** 2 * followed(grows, pace.steps) / (1.0 - grows) ** 2
     each *= load.rate * step_seconds / load.free

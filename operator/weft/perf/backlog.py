@@ -109,17 +109,19 @@ def balanced_rate(batch: float, at: Callable[[float], tuple[Moments, AnswerPace]
 
 def unheld(rate: float, stolen: Moments) -> float:
     """The fraction of time without prompts on other ranks that would delay this one; 1 where ranks are independent."""
-    return (1.0 - rate * stolen.mean) / (1.0 - rate * stolen.own.mean) if stolen.times > 1.0 else 1.0
+    return (1.0 - rate * stolen.mean) / (1.0 - rate * stolen.once) if stolen.times > 1.0 else 1.0
 
 
 def _behind(rate: float, stolen: Moments, pace: AnswerPace, burstiness: float) -> float:
     """The mean of `backlog` alone, in seconds: as far as an answer has room for it, if it is exponential."""
-    own = stolen.own
-    busy, free = rate * own.mean, 1.0 - rate * (stolen.mean + pace.waits)
+    busy, free = rate * stolen.once, 1.0 - rate * (stolen.mean + pace.waits)
     left = _behind_a_gate(rate * pace.more, free, pace)
     if pace.shares < 1.0:
+        own = stolen.own
         queue = _behind_a_queue(mean_in_line(rate, own, burstiness) + own.mean, busy, pace)
         left += (1.0 - pace.shares) * max(0.0, queue - left)
+    if left <= 0.0:
+        return 0.0
     left, room = left * unheld(rate, stolen), pace.room(free) * busy
     if left == math.inf:
         return room

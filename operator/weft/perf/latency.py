@@ -85,7 +85,8 @@ class Waited:
         """Seconds within which so many percent of the requests stay."""
         if math.isinf(self.wait.mean):
             return math.inf
-        own, wait = dict(self.own)[percentile] - self.own_mean, self.wait.at(percentile) - self.wait.mean
+        alone = [seconds for each, seconds in self.own if each == percentile][0]  # noqa: RUF015 - asked for all day
+        own, wait = alone - self.own_mean, self.wait.at(percentile) - self.wait.mean
         found = self.mean + apart(own, wait)
         if percentile == PERCENTILES[0]:
             return found

@@ -89,7 +89,7 @@ class Loads:
         )
         most = batch * pause / (steps * whole)
         first = self._sharing(most)
-        launches = self._launches(batch, step, first[1].own.mean) if whole < self.prompts.host else NEVER
+        launches = self._launches(batch, step, first[1].once) if whole < self.prompts.host else NEVER
         waits = self._waits(first[0], launches, whole) if launches.part else _NONE
 
         def with_company(came: float) -> tuple[float, tuple[float, Company, _Taken, AnswerPace]]:
@@ -123,7 +123,7 @@ class Loads:
 
     def _pace(self, answer: tuple[float, float], company: Company, came: float, taken: _Taken) -> AnswerPace:
         """The pace of an `answer` (steps, and seconds of each) beside prompts, of which `came` arrive per step."""
-        (steps, whole), once, lean = answer, taken.held.own.mean, self._lean / company.beside
+        (steps, whole), once, lean = answer, taken.held.once, self._lean / company.beside
         more = lean + (once - lean) * for_one_more(came / self._stages.count) if lean < once else once
         full = max(self._full, self.prompts.host - whole if taken.waits else 0.0)
         return AnswerPace(steps, whole, full, more, self._room, taken.held.mean - taken.stolen.mean)

@@ -312,16 +312,20 @@ class _Trial:
     def strain(self, point: Point) -> tuple[float, str]:
         """The largest ratio of those that may be at most 1, and its metric: latency to target, utilisation to bound."""
         slo, error_bar = self.question.slo, self.question.error_bar
-        most = self._most_utilised()
-        strains = [(point.utilisation / most, "TTFT"), (point.sending / most, "KV")]
-        if self.serves.prefills:
-            strains += [(point.ttft.at(each) * error_bar.ttft / target, "TTFT") for each, target in slo.ttft]
-        if self.serves.role.is_half:
+        most, role = self._most_utilised(), self.serves.role
+        found = [(point.utilisation / most, "TTFT"), (point.sending / most, "KV")]
+        if role is not Role.Decode:
+            found += [(point.ttft.at(each) * error_bar.ttft / target, "TTFT") for each, target in slo.ttft]
+        if role is not Role.Aggregated:
             kv = self.serves.kv_at(point)
-            strains += [(kv.at(each) / target / _OF_FIRST_TOKENS, "KV") for each, target in slo.ttft]
-        if self.serves.decodes:
-            strains += [(point.tpot.at(each) * error_bar.tpot / target, "TPOT") for each, target in slo.tpot]
-        return max(strains, key=lambda each: each[0])
+            found += [(kv.at(each) / target / _OF_FIRST_TOKENS, "KV") for each, target in slo.ttft]
+        if role is not Role.Prefill:
+            found += [(point.tpot.at(each) * error_bar.tpot / target, "TPOT") for each, target in slo.tpot]
+        worst = found[0]
+        for each in found:  # the first of the largest, without a call for each
+            if each[0] > worst[0]:
+                worst = each
+        return worst
 
     def limit_when_full(self, point: Point) -> Limit:
         """What limits a replica that runs at its largest load within all targets."""
