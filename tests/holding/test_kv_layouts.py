@@ -78,3 +78,42 @@ def test_a_lost_status_names_no_other_pair() -> None:
     world.split["status"] = {}
     roll(world, lambda: None)
     assert world.pairs() == before
+
+
+@pytest.mark.parametrize(
+    "engine", [{"version": "0.32.0"}, {"args": ["--max-num-seqs=64"]}], ids=["release", "arguments"]
+)
+def test_an_edit_that_makes_another_pair_anyway_counts_none(engine: Json) -> None:
+    """The other pair that the release or the arguments make is the only one, and takes the precision along."""
+    model = {"id": "meta-llama/Llama-3.1-8B-Instruct"}
+    begun = {"name": "VLLM", "version": "0.31.0"}
+    world = serving(2, 3, nodes=4, engine=begun, model={**model, "precision": "BF16"})
+    edit(world, engine={**begun, **engine}, model={**model, "precision": "FP8"})
+    seen: set[str] = set()
+
+    def look() -> None:
+        seen.update(world.pairs())
+        assert all(len(found) == 1 for found in in_eight_bits(world).values())
+
+    roll(world, look)
+    assert len(seen) == 2
+    assert "kvLayouts" not in world.split["status"]
+
+
+def test_who_edits_there_and_back_and_there_again_lets_none_meet() -> None:
+    """In the middle of the rolls before; each time it is another pair."""
+    model = {"id": "meta-llama/Llama-3.1-8B-Instruct"}
+    world = serving(2, 3, nodes=4, model={**model, "precision": "BF16"})
+
+    def look() -> None:
+        assert all(len(found) == 1 for found in in_eight_bits(world).values())
+
+    for precision, turns in (("FP8", 7), ("BF16", 5)):
+        edit(world, model={**model, "precision": precision})
+        for _ in range(turns):
+            world.turn()
+            look()
+    edit(world, model={**model, "precision": "FP8"})
+    roll(world, look)
+    assert list(in_eight_bits(world).values()) == [{True}]
+    assert world.split["status"]["kvLayouts"] == 3
