@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from weft.domain.shape import Limit, Percentiles, Prediction
@@ -44,6 +45,7 @@ _MOST_ROUNDS, _CLOSE, _NEAR = 40, 1.002, 2e-3  # of the search: it finds the loa
 _OVERWHELMING = 1e3  # strains beyond this are treated alike
 _NUDGE, _HALVINGS = 1.1, 8
 _KNEE_STEPS, _LEAST_LOAD = 24, 1e-4
+_FIRST = itemgetter(0)
 _LEAST_OF_LIKELY = 0.5  # of the capacity without an error bar: the least that a guessed one leaves
 
 
@@ -321,11 +323,7 @@ class _Trial:
             found += [(kv.at(each) / target / _OF_FIRST_TOKENS, "KV") for each, target in slo.ttft]
         if role is not Role.Prefill:
             found += [(point.tpot.at(each) * error_bar.tpot / target, "TPOT") for each, target in slo.tpot]
-        worst = found[0]
-        for each in found:  # the first of the largest, without a call for each
-            if each[0] > worst[0]:
-                worst = each
-        return worst
+        return max(found, key=_FIRST)
 
     def limit_when_full(self, point: Point) -> Limit:
         """What limits a replica that runs at its largest load within all targets."""
