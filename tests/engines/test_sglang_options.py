@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
 import weft.catalog
+from tests.render.planned import is_planned
 from tests.render.sglang_shapes import SGLANG_SHAPES
-from weft.catalog.limits import Releases
 from weft.catalog.options import engine_options
 from weft.domain.shape import EngineName, EngineRelease
 from weft.engines import LaunchRequest, adapter_for
-from weft.engines.kv.disks import disk_bytes
-from weft.engines.kv.libfabric import over_efa
 from weft.engines.sglang.conflicts import _OWNED
-from weft.engines.sglang.context_parallelism import SHARES_CONTEXTS
 from weft.engines.terms.versions import parse_version
 from weft.render import render_pods
-
-if TYPE_CHECKING:
-    from weft.domain.snapshot import PoolRecord
 
 TABLE = engine_options("sglang_options.yaml")
 RELEASES = [".".join(map(str, release)) for release in TABLE.releases]
@@ -43,20 +36,6 @@ def test_a_recorded_command_uses_only_options_of_its_release(name: str) -> None:
         given = {word for word in pod["spec"]["containers"][0]["command"] if word.startswith("--")}
         assert "--model-path" in given
         assert given <= options(release)
-
-
-def is_planned(record: PoolRecord, release: str) -> bool:
-    """Whether planning lets a release have such a shape: what it claims of versions, and no more."""
-    limits, chosen = weft.catalog.load().engine(EngineName.SGLang).limits, record.status.plan
-    assert chosen is not None
-    assert record.spec is not None
-    needs = (
-        (disk_bytes(record.spec, chosen.shape) > 0, limits.kv_disk),
-        (record.spec.kv.offload_json is not None, limits.kv_offload),
-        (over_efa(record.spec), limits.efa),
-        (chosen.shape.decode_context_parallel > 1, Releases(".".join(map(str, SHARES_CONTEXTS)))),
-    )
-    return all(not wanted or (able is not None and able.include(release)) for wanted, able in needs)
 
 
 PLANNED = [(name, release) for name, each in SGLANG_SHAPES.items() for release in RELEASES if is_planned(each, release)]

@@ -3,36 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 import yaml
 
 from tests.render.nim_shapes import NIM_SHAPES
+from tests.render.planned import RELEASES, is_planned
 from tests.render.pools import shape
 from tests.render.shapes import SHAPES
 from tests.render.test_pods import GOLDEN
-from weft.catalog import load
-from weft.catalog.options import engine_options
 from weft.domain.shape import EngineName, EngineRelease
-from weft.domain.spec import Balancing, SourceKind
 from weft.engines import LaunchRequest, adapter_for
-from weft.engines.kv.nvlink import over_nvlink
-from weft.engines.model.speculative import speculative_wish
-from weft.engines.terms.versions import parse_version
-from weft.engines.vllm.balancing import SERVES_AT_SEVERAL_PORTS
-from weft.engines.vllm.connectors import BRINGS_MOONCAKE, OFFLOADS_BESIDE
-from weft.engines.vllm.context_parallelism import SHARES_LATENT_KV, SHARES_PROMPTS
-
-if TYPE_CHECKING:
-    from weft.domain.shape import Shape
-    from weft.domain.spec import PoolSpec
 
 BY_LABEL = {each.value.lower(): each for each in EngineName}
 VLLM = adapter_for(EngineName.VLLM)
 ENGINES = {name: each.status.engine.name for name, each in SHAPES.items() if each.status.engine is not None}
 OF_VLLM = [name for name, engine in ENGINES.items() if engine is EngineName.VLLM]
-RELEASES = [".".join(map(str, release)) for release in engine_options("vllm_options.yaml").releases]
 
 
 @pytest.mark.parametrize(
@@ -89,28 +75,7 @@ def test_nothing_is_said_of_a_version_that_nobody_read() -> None:
     assert VLLM.unknown_arguments(("--frobnicate",), "nightly") == ()
 
 
-def is_planned(golden: PoolSpec, chosen: Shape, version: str) -> bool:
-    """Whether planning lets a release have such a shape: what it claims of versions, and no more."""
-    release = parse_version(version)
-    over_pods = chosen.pods > 1 and chosen.data_parallel == 1
-    limits = load().engine(EngineName.VLLM).limits
-    able, wish, source = limits.group_over_pods, speculative_wish(golden.engine.speculative_json), golden.model.source
-    scheme = source.location.partition("://")[0] if source is not None and source.kind is SourceKind.URI else "s3"
-    return (
-        (not over_pods or able.include(version))
-        and (wish is None or limits.drafting_by(wish.method).include(version))
-        and dict(limits.streams)[scheme].include(version)
-        and (not over_nvlink(golden) or (limits.nvlink is not None and limits.nvlink.include(version)))
-        and not VLLM.unknown_arguments(golden.engine.args, version)
-        and (chosen.decode_context_parallel == 1 or release >= SHARES_LATENT_KV)
-        and (chosen.prefill_context_parallel == 1 or release >= SHARES_PROMPTS)
-        and (golden.kv.offload_json is None or release >= OFFLOADS_BESIDE[golden.kv.connector])
-        and (golden.kv.connector == "NIXL" or release >= BRINGS_MOONCAKE)
-        and (golden.balancing is not Balancing.MultiPort or release >= SERVES_AT_SEVERAL_PORTS)
-    )
-
-
-@pytest.mark.parametrize("version", RELEASES)
+@pytest.mark.parametrize("version", RELEASES[EngineName.VLLM])
 @pytest.mark.parametrize("name", OF_VLLM)
 def test_weft_itself_uses_only_options_that_the_release_has(name: str, version: str) -> None:
     """Every golden shape, as each release would be launched with it."""
@@ -118,7 +83,7 @@ def test_weft_itself_uses_only_options_that_the_release_has(name: str, version: 
     assert golden is not None
     assert chosen is not None
     at = replace(chosen, engine=EngineRelease(EngineName.VLLM, version, "vllm"))
-    for rank in range(chosen.shape.pods if is_planned(golden, chosen.shape, version) else 0):
+    for rank in range(chosen.shape.pods if is_planned(SHAPES[name], version) else 0):
         command = VLLM.launch(LaunchRequest(golden, at, rank, "leader")).command
         assert VLLM.unknown_arguments(command[3:], version) == ()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tests.render.amd_shapes import AMD_SHAPES
 from tests.render.nim_shapes import NIM_SHAPES
 from tests.render.option_shapes import OPTION_SHAPES
 from tests.render.pools import (
@@ -228,4 +229,5 @@ SHAPES = {
     ),
     **TENSORRT_LLM_SHAPES,
     **OPTION_SHAPES,
+    **AMD_SHAPES,
 }
