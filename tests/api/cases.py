@@ -289,6 +289,12 @@ WRONG = (
         (f"spec.pod.labels.example.com/{'a' * 52}", "63 characters at most"),
     ),
     WrongInput(
+        "group by its name",
+        {"pod": {"supplementalGroups": ["render"]}},
+        ("spec.pod.supplementalGroups[0]", "integer"),
+        ("spec.pod.supplementalGroups.0", "must be a whole number"),
+    ),
+    WrongInput(
         "relaxation that does not exist",
         {"pod": {"relaxations": ["Privileged"]}},
         ("spec.pod.relaxations[0]", '"IPCLock"', '"HostNetwork"'),

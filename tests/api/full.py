@@ -104,6 +104,7 @@ _FIRST: Json = {
         "imagePullSecrets": [{"name": "registry"}],
         "runtimeClassName": "nvidia",
         "priorityClassName": "high",
+        "supplementalGroups": [44, 109],
         "relaxations": ["IPCLock"],
     },
     "router": {

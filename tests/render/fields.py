@@ -266,6 +266,7 @@ ROWS: dict[str, Row] = {
     "pod.imagePullSecrets.name": Rendered("other", beside={"pod": {"imagePullSecrets": [{"name": "registry"}]}}),
     "pod.runtimeClassName": Rendered("nvidia"),
     "pod.priorityClassName": Rendered("high"),
+    "pod.supplementalGroups": Rendered([44, 109]),
     "pod.relaxations": Refused(["RunAsRoot"], "pod.relaxations RunAsRoot is not allowed in this cluster"),
     "router.type": Rendered("Managed", FRONT),
     "router.replicas": Rendered(2, ROUTERS | BUDGETS, _MANAGED),

@@ -27,6 +27,7 @@ FIELDS: dict[str, Any] = {
     "scaling.maxGPUs": 8,
     "pod.labels": {"example.com/team": "llm"},
     "pod.imagePullSecrets": [{"name": "registry"}],
+    "pod.supplementalGroups": [109],
     "prefill.pod.annotations": {"note": "text"},
     "decode.shape.tensorParallel": 2,
 }

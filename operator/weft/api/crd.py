@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
@@ -141,7 +141,15 @@ def crd_yaml(definition: Json) -> str:
 
 
 class _PlainDumper(yaml.SafeDumper):
-    """YAML without anchors: a value used twice is written twice."""
+    """YAML without anchors, as a value used twice is written twice, and with a list of plain values on one line."""
+
+    def represent_mapping(self, tag: str, mapping: Any, flow_style: bool | None = None) -> yaml.MappingNode:  # noqa: ANN401, FBT001 - the signature is PyYAML's
+        """As PyYAML writes it, but for the schema of a list whose items have no inner structure."""
+        node = super().represent_mapping(tag, mapping, flow_style)
+        parts = [value for _, value in node.value if isinstance(value, yaml.CollectionNode)]
+        if mapping.get("type") == "array" and all(part.flow_style for part in parts):
+            node.flow_style = True
+        return node
 
     def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002 - the signature is PyYAML's
         return True

@@ -230,6 +230,7 @@ def _pod(read: Pod | None) -> spec.PodSpec:
         image_pull_secrets=tuple(secret.name for secret in read.image_pull_secrets),
         runtime_class=read.runtime_class_name,
         priority_class=read.priority_class_name,
+        groups=tuple(read.supplemental_groups),
         relaxations=tuple(read.relaxations),
     )
 

@@ -81,6 +81,12 @@ class Pod(ApiModel):
     priority_class_name: ObjectName | None = described(
         "PriorityClass of the pods; its value also orders pools that compete for the same GPUs."
     )
+    supplemental_groups: Annotated[list[Annotated[int, Field(ge=0, le=2**31 - 1)]], EACH_ONCE] = Field(
+        default_factory=list,
+        max_length=16,
+        description="Further groups of the processes, such as that of /dev/kfd or of a claim's files.",
+        json_schema_extra=SET,
+    )
     relaxations: Annotated[list[Relaxation], EACH_ONCE] = Field(
         default_factory=list,
         max_length=8,

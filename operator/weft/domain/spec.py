@@ -218,7 +218,10 @@ class RolloutSpec:
 
 @dataclass(frozen=True, slots=True)
 class PodSpec:
-    """The few pod fields a user may set. `permitted` are the relaxations that the administrator allows."""
+    """The few pod fields a user may set.
+
+    `groups` are those of the processes beside their own, `permitted` the relaxations that the administrator allows.
+    """
 
     labels: Pairs = ()
     annotations: Pairs = ()
@@ -226,6 +229,7 @@ class PodSpec:
     image_pull_secrets: tuple[str, ...] = ()
     runtime_class: str | None = None
     priority_class: str | None = None
+    groups: tuple[int, ...] = ()
     relaxations: tuple[str, ...] = ()
     permitted: tuple[str, ...] = ()
 

@@ -70,7 +70,7 @@ def _render_pod(pool: PoolRecord, assignment: Assignment, rank: int) -> Json:
             "enableServiceLinks": False,  # a Service named `vllm` would set VLLM_PORT to a URL
             "automountServiceAccountToken": False,
             "terminationGracePeriodSeconds": launch.grace_seconds,
-            "securityContext": pod_security(),
+            "securityContext": pod_security(spec.pod.groups),
             **_claims(pool, assignment),
             **_before_the_engine(spec, plan, launch, rank),
             "containers": [_engine_container(spec, plan, launch, assignment)],

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from weft.domain.relaxations import LOCKS_MEMORY, RUNS_AS_ROOT, WRITES_ROOT
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
     from weft.render.metadata import Json
 
@@ -16,14 +16,15 @@ if TYPE_CHECKING:
 USER = 2000
 
 
-def pod_security() -> Json:
-    """The `securityContext` of a pod."""
+def pod_security(groups: Sequence[int] = ()) -> Json:
+    """The `securityContext` of a pod. `groups` are asked for beside its own: who may open a device, or read a claim."""
     return {
         "runAsNonRoot": True,
         "runAsUser": USER,
         "runAsGroup": USER,
         "fsGroup": USER,
         "fsGroupChangePolicy": "OnRootMismatch",
+        **({"supplementalGroups": list(groups)} if groups else {}),
         "seccompProfile": {"type": "RuntimeDefault"},
     }
 
