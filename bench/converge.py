@@ -159,8 +159,8 @@ def results(row: Row) -> tuple[Result, ...]:
     )
 
 
-def measured(replicas: int = REPLICAS) -> Row:
-    """One row: all pods rendered, a pool built pass by pass, and passes over one that stands. Times in seconds."""
+def measured(replicas: int = REPLICAS, quiet: int = QUIET_PASSES) -> Row:
+    """One row: all pods rendered, a pool built pass by pass, and `quiet` passes over one that stands; in seconds."""
     load_average = os.getloadavg()[0]
     stand = decided(replicas)
     rendering, building, steady = Spent(), Spent(), Spent()
@@ -168,7 +168,7 @@ def measured(replicas: int = REPLICAS) -> Row:
     while stand.look(building):
         pass
     writes = stand.writes
-    for _ in range(QUIET_PASSES):
+    for _ in range(quiet):
         stand.look(steady)
         stand.decide_again()
     return {

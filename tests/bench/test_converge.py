@@ -29,6 +29,14 @@ def test_a_pool_that_stands_is_written_to_no_more() -> None:
     assert small()["steady_writes"] == 0
 
 
+def test_so_it_is_with_a_thousand_replicas() -> None:
+    """Two pods each, created and released once; how long that takes says `python -m bench converge`."""
+    large = measured(1_000, quiet=3)
+    assert large["pods"] == 2_000
+    assert 3_000 <= large["build_writes"] <= 3_000 + 100
+    assert large["steady_writes"] == 0
+
+
 def test_every_figure_has_a_floor() -> None:
     found = {result.name: result for result in results(small())}
     assert set(found) == {
