@@ -57,7 +57,9 @@ def test_two_operators_render_what_the_component_makes_of_the_base(tools: Tools,
     both = tools.render_manifests(tmp_path)
     assert meanings(both, "Namespace") == meanings(tools.render_chart("replicas=2"))
     operator = both["Deployment", "weft-system", "weft-controller"]["spec"]
-    assert (2, "RollingUpdate") == (operator["replicas"], operator["strategy"]["type"])
+    # whole: limits that the API server fills in would stay behind, and be refused, where the second one is taken out
+    strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
+    assert (2, strategy) == (operator["replicas"], operator["strategy"])
     assert "--leader-elect" in operator["template"]["spec"]["containers"][0]["args"]
 
 

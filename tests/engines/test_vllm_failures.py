@@ -44,6 +44,13 @@ LOGS = {
         ),
         "torch.distributed.DistBackendError: NCCL error in: NCCLUtils.cpp:77, unhandled system error",
     ),
+    "no access to AMD's devices": (
+        f"{SERVER}RuntimeError: No HIP GPUs are available\n",
+        (
+            "RuntimeError: No HIP GPUs are available (it sees no GPU: on AMD nodes spec.pod.supplementalGroups may have to "
+            "name the group of /dev/kfd and /dev/dri there)"
+        ),
+    ),
     "validation": (
         (
             f"{SERVER}Traceback (most recent call last):\n"

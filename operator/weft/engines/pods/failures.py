@@ -17,6 +17,11 @@ LONGEST_LINE = 400
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _USAGE_ERROR = re.compile(r"^\S.*: error: \S")
 _EXCEPTION = re.compile(r"^(?:[A-Za-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception|Failure|Timeout|Exit)\b(?:: .*\S|$)")
+# PyTorch's words on ROCm, those of AMD's own tools, and vLLM's where it finds no device of any kind
+_SEES_NO_GPU = re.compile(r"No HIP GPUs are available|Unable to open /dev/kfd|Failed to infer device type")
+GROUP_OF_DEVICES = (
+    "it sees no GPU: on AMD nodes spec.pod.supplementalGroups may have to name the group of /dev/kfd and /dev/dri there"
+)
 _NCCL = re.compile(r"NCCL (?:WARN|error|Error|ERROR)\b.*\S")
 # Tried once for each row of digits: once for each digit, a line of 16 KiB of them took three seconds of every decision.
 _CAUSE_FOLLOWS = re.compile(r"(?<!\d)\d+ validation errors? for \S+$")
@@ -60,7 +65,7 @@ class LogForm:
             return None
         deepest = max(depth for depth, _ in chosen)
         last = [words for depth, words in chosen if depth == deepest][-1]
-        return Explanation(Reason.EngineFailed, last[:LONGEST_LINE])
+        return Explanation(Reason.EngineFailed, _with_what_helps(last[:LONGEST_LINE]))
 
     def _gone(self, lines: list[tuple[str, str]]) -> str | None:
         """The most telling line about a process that is gone; None if there is no such line."""
@@ -71,6 +76,11 @@ class LogForm:
 
 def _is_error(words: str) -> bool:
     return bool(_EXCEPTION.match(words) or _NCCL.search(words))
+
+
+def _with_what_helps(words: str) -> str:
+    """An error message, and what a user may do about it where its words do not say so."""
+    return f"{words} ({GROUP_OF_DEVICES})" if _SEES_NO_GPU.search(words) else words
 
 
 def _with_its_cause(lines: list[tuple[str, str]], at: int) -> str:
