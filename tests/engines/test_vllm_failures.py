@@ -47,8 +47,8 @@ LOGS = {
     "no access to AMD's devices": (
         f"{SERVER}RuntimeError: No HIP GPUs are available\n",
         (
-            "RuntimeError: No HIP GPUs are available (it sees no GPU: on AMD nodes spec.pod.supplementalGroups may have to "
-            "name the group of /dev/kfd and /dev/dri there)"
+            "RuntimeError: No HIP GPUs are available (it sees no GPU: on AMD nodes spec.pod.supplementalGroups may "
+            "have to name the group of /dev/kfd and /dev/dri there)"
         ),
     ),
     "validation": (
