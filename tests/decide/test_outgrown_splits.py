@@ -32,10 +32,10 @@ def halves(counts: Counts) -> tuple[PoolSpec, PoolSpec]:
     return half(Role.Prefill, counts[0]), half(Role.Decode, counts[1])
 
 
-def split_on(idle: int, before: Counts, wanted: Counts) -> World:
-    """A split on one board of H100 beside idle ones of H200, for as long as a node may take to come."""
+def split_on(idle: int, before: Counts, wanted: Counts, other: str = "h200") -> World:
+    """A split on one board of H100 beside idle ones of another kind, for as long as a node may take to come."""
     prefill, decode = halves(before)
-    world = World.of(map(with_rdma, [*boards("h100", 1), *boards("h200", idle)]))
+    world = World.of(map(with_rdma, [*boards("h100", 1), *boards(other, idle)]))
     world.splits["pd"] = split(prefill, decode)
     for name, spec in zip(HALVES, (prefill, decode), strict=True):
         world.pools[name] = pool(name, spec, split_uid="uid-pd")
@@ -76,6 +76,15 @@ def test_a_pair_stays_where_the_other_kind_has_no_more() -> None:
     world.turn(round(2 * PATIENCE / STEP), STEP)
     assert ["H100", "H100"] == kinds(world)
     assert (4, 4) == serving(world)
+
+
+def test_a_pair_stays_where_what_serves_could_exchange_no_kv_with_the_other_kind() -> None:
+    """ADR 0122: Hopper's engines choose another attention backend than Blackwell's."""
+    world = split_on(3, (2, 2), (6, 6), "b200")
+    world.turn(round((PATIENCE + 900.0) / STEP), STEP)
+    assert ["H100", "H100"] == kinds(world)
+    assert (4, 4) == serving(world)
+    assert 0 == world.splits["pd"].status.kv_layouts
 
 
 def test_the_half_that_only_waits_for_the_other_says_why_it_goes() -> None:
