@@ -100,13 +100,12 @@ jq -r 'select(.scenario == "code" and .policy == "weft" and .startup_seconds == 
 
 # Of the rows that are committed; docs/roadmap.md says which are to be run again.
 NOTE = """\
-**How old these runs are.** Only `code` with starts of 120 s is of the rules as they are now (29 November 2026).
-`long-context` with starts of 120 s was run for all rules earlier in that month, with `keda-slo`, which was run nowhere
-else; its pools and all older ones had no router, so that a random share of the requests was expected at each replica
-([ADR 0118](adr/0118-time-per-token-knows-how-many-share-a-front.md)). All other runs are from before
+**How old these runs are.** `code`, `conversation` and `long-context` with starts of 120 s are of the rules as they are
+now (29 and 30 November 2026); `keda-slo` was run nowhere else. All other runs are from before
 [ADR 0082](adr/0082-prompts-of-experts-are-launched-layer-by-layer.md), which changed predicted first tokens, and with
 them the simulated engines, for every rule alike; none of them has what Weft decides since by ADR 0084 and later, such
-as cycles (ADR 0101). Older still, of those:
+as cycles (ADR 0101), and their pools had no router, so that a random share of the requests was expected at each replica
+([ADR 0118](adr/0118-time-per-token-knows-how-many-share-a-front.md)). Older still, of those:
 
 | rows | from before |
 |---|---|
