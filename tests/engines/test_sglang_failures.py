@@ -36,6 +36,13 @@ LOGS = {
         ),
         "RuntimeError: Not enough memory. Please try to increase --mem-fraction-static.",
     ),
+    "no access to AMD's devices": (
+        f"{TRACE}RuntimeError: No accelerator (CUDA, XPU, HPU, NPU, MUSA, MPS) is available.\n",
+        (
+            "RuntimeError: No accelerator (CUDA, XPU, HPU, NPU, MUSA, MPS) is available. (it sees no GPU: on AMD nodes "
+            "spec.pod.supplementalGroups may have to name the group of /dev/kfd and /dev/dri there)"
+        ),
+    ),
     "network": (
         (
             f"{STAMP.format(' TP3')}Scheduler hit an exception: {TRACE}"

@@ -196,7 +196,9 @@ def test_pods_meet_and_the_server_gets_its_arguments_as_they_are(image: Image, v
     assert (0, "") == ended(worker)
     assert ended(leader)[0] == 7  # the server was done, and its end is the end of the world
     world, *rest = image.notes()
-    assert world.startswith("mpirun -H localhost:8,rank-1:8 -n 16 --map-by ppr:8:node --bind-to none ")
+    assert world.startswith(
+        "mpirun --allow-run-as-root -H localhost:8,rank-1:8 -n 16 --map-by ppr:8:node --bind-to none "
+    )
     assert sorted(rest) == sorted([" ".join(daemon), "server a b $(c) *"])
 
 

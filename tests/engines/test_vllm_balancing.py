@@ -126,6 +126,18 @@ def test_what_vllm_would_refuse_is_refused_by_name(
     assert refused.value.reason is reason
 
 
+@pytest.mark.parametrize("chosen", [OVER_TWO_PODS, shape(16, "GB200", gpus_per_pod=8)])
+@pytest.mark.parametrize(
+    "asked", [("--api-server-count", "4"), ("--api_server_count=4",), ("-asc", "4"), ("--api-server", "4")]
+)
+def test_api_servers_are_asked_of_the_pod_that_has_them(chosen: Shape, asked: tuple[str, ...]) -> None:
+    """`vllm serve --headless` ends where any number is asked of it (`entrypoints/cli/serve.py` of 0.32)."""
+    first, second = (launched(Balancing.Internal, chosen, rank, *asked, "--seed", "1").command for rank in (0, 1))
+    assert first[-len(asked) - 2 :] == (*asked, "--seed", "1")
+    assert "--headless" in second
+    assert second[-4:] == ("--port", "8000", "--seed", "1")
+
+
 def test_what_vllm_takes_beside_it_stays() -> None:
     for balancing, count in ((Balancing.MultiPort, "1"), (Balancing.Hybrid, "2")):
         command = launched(balancing, OVER_TWO_PODS, 0, "--api-server-count", count).command

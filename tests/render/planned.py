@@ -61,10 +61,20 @@ def _on_vllm(spec: PoolSpec, chosen: Shape, version: str) -> bool:
         and not adapter_for(EngineName.VLLM).unknown_arguments(spec.engine.args, version)
         and (chosen.decode_context_parallel == 1 or release >= SHARES_LATENT_KV)
         and (chosen.prefill_context_parallel == 1 or release >= SHARES_PROMPTS)
-        and (spec.kv.offload_json is None or release >= OFFLOADS_BESIDE[spec.kv.connector])
+        and (spec.kv.offload_json is None or _offloads(spec, version))
+        and (not disk_bytes(spec, chosen) or (limits.kv_disk is not None and limits.kv_disk.include(version)))
+        and (not over_efa(spec) or (limits.efa is not None and limits.efa.include(version)))
         and (spec.kv.connector == "NIXL" or release >= BRINGS_MOONCAKE)
         and (spec.balancing is not Balancing.MultiPort or release >= SERVES_AT_SEVERAL_PORTS)
     )
+
+
+def _offloads(spec: PoolSpec, version: str) -> bool:
+    """A half keeps KV beside its connector, a pool on its own."""
+    if spec.role.is_half:
+        return parse_version(version) >= OFFLOADS_BESIDE[spec.kv.connector]
+    able = load().engine(EngineName.VLLM).limits.kv_offload
+    return able is not None and able.include(version)
 
 
 def _on_sglang(spec: PoolSpec, chosen: Shape, version: str) -> bool:

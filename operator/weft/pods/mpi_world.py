@@ -54,10 +54,11 @@ def lead(pods: str, ranks: str, seconds: str, *server: str) -> None:
     os.environ.update(settings, SHELL="/bin/bash", **{COMMAND: json.dumps(server), LEAD: str(os.getpid())})
     names = ["localhost", *(f"rank-{pod}" for pod in range(1, int(pods)))]
     hosts = ",".join(f"{name}:{ranks}" for name in names)
+    anyone = "--allow-run-as-root"  # who the pod runs as is decided by its security context
     spread = ["-n", str(int(pods) * int(ranks)), "--map-by", f"ppr:{ranks}:node", "--bind-to", "none"]
     task = ["trtllm-llmapi-launch", "python3", __file__, "serve"]
     SERVER.unlink(missing_ok=True)
-    world = subprocess.Popen(["mpirun", "-H", hosts, *spread, *task])  # noqa: S603, S607 - of the image, without a shell
+    world = subprocess.Popen(["mpirun", anyone, "-H", hosts, *spread, *task])  # noqa: S603, S607 - of the image, without a shell
     signal.signal(signal.SIGTERM, lambda *_: _let_it_finish(world))
     signal.signal(signal.SIGUSR1, lambda *_: world.terminate())
     sys.exit(abs(world.wait()) or 1)  # Open MPI 5 may say 0 of a world that lost a pod; the kubelet keeps no words then

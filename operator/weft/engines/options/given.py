@@ -37,6 +37,20 @@ def spelled_out(args: tuple[str, ...], option: str, telling: int) -> tuple[str, 
     return tuple(_spelled_out(argument, option, telling) for argument in args)
 
 
+def without(args: tuple[str, ...], *options: str) -> tuple[str, ...]:
+    """The arguments without some options and their values."""
+    kept, value_may_follow = [], False
+    for argument in args:
+        option, joined, _ = argument.partition("=")
+        if option.replace("_", "-") in options:
+            value_may_follow = not joined
+            continue
+        if not (value_may_follow and is_a_value(argument)):
+            kept.append(argument)
+        value_may_follow = False
+    return tuple(kept)
+
+
 def number_above_zero(text: str) -> int | None:
     """A number as vLLM reads it; None for zero, and for what is none (an engine's own `-1`)."""
     match = _NUMBER.fullmatch(text)

@@ -17,8 +17,8 @@ LONGEST_LINE = 400
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _USAGE_ERROR = re.compile(r"^\S.*: error: \S")
 _EXCEPTION = re.compile(r"^(?:[A-Za-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception|Failure|Timeout|Exit)\b(?:: .*\S|$)")
-# PyTorch's words on ROCm, those of AMD's own tools, and vLLM's where it finds no device of any kind
-_SEES_NO_GPU = re.compile(r"No HIP GPUs are available|Unable to open /dev/kfd|Failed to infer device type")
+# PyTorch's words on ROCm, and those of vLLM and SGLang where they find no device of any kind
+_SEES_NO_GPU = re.compile(r"No HIP GPUs are available|Failed to infer device type|No accelerator \(.* is available")
 GROUP_OF_DEVICES = (
     "it sees no GPU: on AMD nodes spec.pod.supplementalGroups may have to name the group of /dev/kfd and /dev/dri there"
 )

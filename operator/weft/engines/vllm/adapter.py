@@ -108,15 +108,16 @@ class VLLM:
 
 def _server(request: LaunchRequest, drain_seconds: int | None) -> tuple[str, ...]:
     """`vllm serve`; with `drain_seconds` it drains by itself for that long, else the pre-stop hook does."""
+    flags = _flags(request)
     return (
         "vllm",
         "serve",
         *literally((model_location(request),)),
-        *_flags(request),
+        *flags,
         *(("--shutdown-timeout", str(drain_seconds)) if drain_seconds is not None else ()),
         "--port",
         str(PORT),
-        *literally(request.spec.engine.args),
+        *literally(balancing.asked_of_this_pod(request.spec.engine.args, flags)),
     )
 
 

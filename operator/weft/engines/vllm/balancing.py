@@ -12,16 +12,19 @@ from weft.domain.errors import Invalid
 from weft.domain.reasons import Reason
 from weft.domain.spec import Balancing
 from weft.domain.texts.figures import counted
-from weft.engines.options.given import given
+from weft.engines.options.given import given, spelled_out, without
 from weft.engines.terms.versions import parse_version
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from weft.engines.terms.launch import LaunchRequest
     from weft.engines.terms.versions import Version
 
 RPC_PORT = 29550
 SUPERVISOR_PORT = 9256
 SERVES_AT_SEVERAL_PORTS: Version = (0, 22, 1)
+API_SERVERS = ("--api-server-count", "-asc")
 
 
 def data_parallel(request: LaunchRequest) -> tuple[str, ...]:
@@ -60,6 +63,14 @@ def api_servers(request: LaunchRequest) -> int:
             return int(request.rank == 0)
 
 
+def asked_of_this_pod(args: tuple[str, ...], flags: Sequence[str]) -> tuple[str, ...]:
+    """The user's arguments for a pod with these flags: a headless one ends where any API server is asked of it."""
+    if "--headless" not in flags:
+        return args
+    name, short = API_SERVERS
+    return without(spelled_out(args, name, len("--api-s")), name, short)
+
+
 def refuse_what_cannot_be_balanced(request: LaunchRequest) -> None:
     """Raise `Invalid` for releases and arguments that vLLM does not support with this kind of balancing."""
     found, version = request.balancing, request.plan.engine.version
@@ -77,7 +88,7 @@ def refuse_what_cannot_be_balanced(request: LaunchRequest) -> None:
         oldest = ".".join(map(str, SERVES_AT_SEVERAL_PORTS))
         message = f"version {version} does not know {field}; allowed: {oldest} or later, or Hybrid or External"
         raise Invalid(Reason.EngineUnsupported, message)
-    counts = {given(request.spec.engine.args, flag) for flag in ("--api-server-count", "-asc")}
+    counts = {given(request.spec.engine.args, flag) for flag in API_SERVERS}
     if not counts <= {"", "1"}:
         message = f"spec.engine.args may not contain --api-server-count beside {field}, where each rank has one server"
         raise Invalid(Reason.ArgumentConflict, message)
