@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.observe.test_records import pod
+from weft.domain.texts.times import known_instant
 from weft.observe.objects.records import read_pod
 
 Json = dict[str, Any]
@@ -49,3 +50,35 @@ def test_a_pod_for_which_its_node_has_no_volumes_or_network_yet_is_known(conditi
     record = read_pod(pod({"phase": "Pending", "conditions": told}))
     assert record is not None
     assert record.unprepared is lacks
+
+
+def runs(began: str = "2026-01-01T00:01:00Z") -> Json:
+    return {"name": "engine", "state": {"running": {"startedAt": began}}}
+
+
+@pytest.mark.parametrize(
+    ("status", "changed", "containers", "since"),
+    [
+        ("False", "2026-01-01T02:00:00Z", [runs()], "2026-01-01T02:00:00Z"),
+        ("False", "2026-01-01T02:00:00Z", [runs(), runs("2026-01-01T00:01:30Z")], "2026-01-01T02:00:00Z"),
+        ("True", "2026-01-01T02:00:00Z", [runs()], None),  # it is
+        ("False", "2026-01-01T00:00:30Z", [runs()], None),  # it never was: the condition is from its beginning
+        ("False", "2026-01-01T00:01:00Z", [runs()], None),
+        ("False", "2026-01-01T02:00:00Z", [runs(), {"name": "sidecar", "state": {"waiting": {}}}], None),
+        ("False", "2026-01-01T02:00:00Z", [runs("2026-01-01T03:00:00Z")], None),  # started again since
+        ("False", "2026-01-01T02:00:00Z", [], None),
+        ("False", None, [runs()], None),
+        ("False", "yesterday", [runs()], None),
+    ],
+)
+def test_since_when_containers_that_run_are_not_ready_any_more(
+    status: str, changed: str | None, containers: list[Json], since: str | None
+) -> None:
+    """By the containers' condition: gates of a load balancer make a pod unready whose engine answers."""
+    conditions = [
+        {"type": "Ready", "status": "False", "lastTransitionTime": "2026-01-01T02:30:00Z"},
+        {"type": "ContainersReady", "status": status, "lastTransitionTime": changed},
+    ]
+    record = read_pod(pod({"phase": "Running", "conditions": conditions, "containerStatuses": containers}))
+    assert record is not None
+    assert record.unready == (None if since is None else known_instant(since))

@@ -33,6 +33,7 @@ WARNINGS = frozenset(
         Reason.SlotTaken,
         Reason.SchedulingTimedOut,
         Reason.StartTimedOut,
+        Reason.EngineUnresponsive,
         Reason.NodeGone,
         Reason.NodeLost,
         Reason.NameTaken,

@@ -108,7 +108,8 @@ class PodRecord:
     `node` is the node it is bound to or nominated for; `requests` holds accelerator-like resources as whole devices.
     `routed` says whether it still has the label that fronts and Services select on. `gated` is about our own scheduling
     gate, `queued` about those of others; `stopped` is (reason, message) of a scheduler that removes it. `loading` is
-    when its engine began to run, until it first answers; `download` is the phase before.
+    when its engine began to run, until it first answers; `download` is the phase before. `unready` is when containers
+    that run, and had all been ready, ceased to be.
     """
 
     namespace: str
@@ -146,6 +147,7 @@ class PodRecord:
     foreign_gate: str = ""  # a scheduling gate of somebody else that it has
     split_uid: str = ""  # as labelled: by it an endpoint picker finds halves of a split
     unprepared: bool = False  # its node lacks its volumes, devices or network, so that no container can start
+    unready: float | None = None
 
     @property
     def rank(self) -> int:

@@ -88,6 +88,7 @@ class Reason(StrEnum):
     SlotTaken = "SlotTaken"
     SchedulingTimedOut = "SchedulingTimedOut"
     StartTimedOut = "StartTimedOut"
+    EngineUnresponsive = "EngineUnresponsive"
     NodeGone = "NodeGone"
     NodeLost = "NodeLost"
     PodDeleted = "PodDeleted"

@@ -51,6 +51,7 @@ _AMISS = frozenset(
         Reason.SlotTaken,
         Reason.SchedulingTimedOut,
         Reason.StartTimedOut,
+        Reason.EngineUnresponsive,
         Reason.HoldMetricsMissing,
     }
 )

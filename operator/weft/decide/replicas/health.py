@@ -32,6 +32,8 @@ NODE_LOST_SECONDS = 30.0
 ANSWERED_SECONDS = 15.0
 # Whoever takes pods away faster than this would be answered by a storm of new ones.
 YOUNG_SECONDS = 60.0
+# Many times what probes take (three in 30 s), a busy engine is slow for, or a kubelet is away that restarts.
+UNRESPONSIVE_SECONDS = 300.0
 # A replica that ended sooner after it should have been ready did not start well.
 WELL_STARTED_SECONDS = 600.0
 
@@ -76,6 +78,11 @@ class AssignedReplica:
     def preparing(self) -> tuple[PodRecord, ...]:
         """Pods that are on their node, and whose containers do not run yet."""
         return tuple(pod for pod in self.pods if pod.bound and pod.phase is PodPhase.Pending)
+
+    @property
+    def hangs(self) -> bool:
+        """Whether a pod of it runs that was ready and is not any more."""
+        return any(pod.unready is not None for pod in self.pods)
 
     @property
     def ahead(self) -> tuple[PodRecord, ...]:
@@ -284,6 +291,21 @@ def it_does_not_get_to_run(replica: AssignedReplica, around: Surroundings) -> Lo
     return None if pod is None or limit is None else _does_not_run(replica, pod, limit)
 
 
+def its_engine_hangs(replica: AssignedReplica, around: Surroundings) -> Loss | None:
+    """An engine that had answered has not been ready for minutes, though its process lives and its node answers.
+
+    No probe ends it, as a kubelet knows neither of other replicas nor of what the engine still does (ADR 0123).
+    """
+    latest = around.now - UNRESPONSIVE_SECONDS
+    pod = next((pod for pod in replica.pods if pod.unready is not None and pod.unready <= latest), None)
+    if pod is None or not replica.reachable:
+        return None
+    passed = seconds(UNRESPONSIVE_SECONDS)
+    what = f"{pod.name} runs, but has not been ready for {passed}: its engine hangs, or nothing reaches it"
+    loss = _no_fault(replica, Reason.EngineUnresponsive, what)
+    return loss if pod.node is None else replace(loss, suspects=(pod.node,))
+
+
 def released_at(pod: PodRecord) -> float:
     """When the pod lost its last gate, as far as that is known (epoch seconds)."""
     return pod.released if pod.released is not None else pod.created
@@ -332,4 +354,5 @@ _CLAIMS = (
     nobody_schedules_it,
     its_node_stays_silent,
     it_does_not_get_to_run,
+    its_engine_hangs,
 )

@@ -122,4 +122,5 @@ def _depends(assignment: Assignment) -> bool:
 
 def _stays(pod: PodRecord) -> bool:
     held = pod.gated or pod.queued or pod.terminating
-    return pod.phase is PodPhase.Running and not held and pod.failure is None and pod.stopped is None
+    told = pod.failure is not None or pod.stopped is not None or pod.unready is not None
+    return pod.phase is PodPhase.Running and not held and not told

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
+from weft.decide.replicas.hanging import tried_first
 from weft.decide.replicas.health import (
     SCHEDULING_SECONDS,
+    UNRESPONSIVE_SECONDS,
     AssignedReplica,
     Loss,
     Surroundings,
@@ -76,6 +78,8 @@ class Survivors:
         if start_timeout_seconds is not None:
             on_nodes = [pod for replica in self.replicas if replica.assignment in staying for pod in replica.preparing]
             waits += [max(1.0, released_at(pod) + start_timeout_seconds - now) for pod in on_nodes]
+        hanging = [pod for replica in self.replicas if replica.assignment in staying for pod in replica.pods]
+        waits += [pod.unready + UNRESPONSIVE_SECONDS - now for pod in hanging if pod.unready is not None]
         waits += [each.since + SCHEDULING_SECONDS - now for each, _ in self.waiting if each in staying]
         return min((wait for wait in waits if wait > 0), default=None)
 
@@ -99,7 +103,8 @@ def survivors(pool: PoolRecord, planned: Planned | None, roll: Roll, free: FreeM
         if loss is None and not roll.is_sound(pool, replica):
             if planned is not None:
                 judging = Judging(planned, replicas, roll.pools, roll.machines.silent, free)
-                loss = given_up(replica, loss_of(replica, around), len(losses), judging)
+                loss = tried_first(replica, loss_of(replica, around), judging)
+                loss = given_up(replica, loss, len(losses), judging)
             loss = loss or _promise_lost(pool, planned, replica, free)
         if loss is None:
             kept.append(replica)

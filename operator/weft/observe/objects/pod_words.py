@@ -72,6 +72,20 @@ def _unanswered_seconds(container: Json, status: Json, spec: Json) -> float | No
     return end - began if end - began >= allowed and not answered else None
 
 
+def unready_since(status: Json, condition: Json) -> float | None:
+    """When containers that all run ceased to be ready, by their condition (epoch seconds); None if they never were.
+
+    It is that of the containers: readiness gates of others make a pod unready whose engine answers. In a pod that never
+    was ready it has not changed since before its engine began.
+    """
+    since = known_instant(condition.get("lastTransitionTime")) if condition.get("status") == "False" else None
+    states = [(each.get("state") or {}).get("running") or {} for each in status.get("containerStatuses") or ()]
+    began = [known_instant(each.get("startedAt")) for each in states]
+    if since is None or not began or not all(each is not None and each < since for each in began):
+        return None
+    return since
+
+
 def _memory_limit(container: Json, spec: Json) -> str:
     """The memory limit that the container has in the end, whoever set it: a LimitRange does for all that name none."""
     found = _specified(container, spec.get("initContainers" if container.get("_init") else "containers"))

@@ -12,7 +12,7 @@ from weft.domain.texts.times import known_instant
 from weft.fabric.faults import FAULT_CONDITIONS
 from weft.observe.objects.amounts import accelerator_like, amounts, pod_requests
 from weft.observe.objects.identity import controller_uid, identify
-from weft.observe.objects.pod_words import read_failure, scheduler_words
+from weft.observe.objects.pod_words import read_failure, scheduler_words, unready_since
 from weft.observe.objects.starts import read_start, startup_seconds
 from weft.render import ENGINE_CONTAINER, WARM_UP_CONTAINER
 from weft.schedulers import kueue
@@ -109,6 +109,7 @@ def _of_a_replica(pod: PodRecord, identified: Identified, body: Json) -> PodReco
         foreign_gate=_foreign_gate(spec),
         split_uid=str((meta.get("labels") or {}).get(labels.SPLIT_UID) or ""),
         unprepared=_condition(status, "PodReadyToStartContainers").get("status") == "False",
+        unready=unready_since(status, _condition(status, "ContainersReady")),
     )
 
 
