@@ -73,8 +73,7 @@ def _offloads(spec: PoolSpec, version: str) -> bool:
     """A half keeps KV beside its connector, a pool on its own."""
     if spec.role.is_half:
         return parse_version(version) >= OFFLOADS_BESIDE[spec.kv.connector]
-    able = load().engine(EngineName.VLLM).limits.kv_offload
-    return able is not None and able.include(version)
+    return load().engine(EngineName.VLLM).limits.kv_offload.include(version)
 
 
 def _on_sglang(spec: PoolSpec, chosen: Shape, version: str) -> bool:
