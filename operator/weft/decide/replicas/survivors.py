@@ -78,8 +78,8 @@ class Survivors:
         if start_timeout_seconds is not None:
             on_nodes = [pod for replica in self.replicas if replica.assignment in staying for pod in replica.preparing]
             waits += [max(1.0, released_at(pod) + start_timeout_seconds - now) for pod in on_nodes]
-        hanging = [pod for replica in self.replicas if replica.assignment in staying for pod in replica.pods]
-        waits += [pod.unready + UNRESPONSIVE_SECONDS - now for pod in hanging if pod.unready is not None]
+        hanging = [(each.assignment, pod.unready) for each in self.replicas for pod in each.pods if pod.unready]
+        waits += [since + UNRESPONSIVE_SECONDS - now for each, since in hanging if each in staying]
         waits += [each.since + SCHEDULING_SECONDS - now for each, _ in self.waiting if each in staying]
         return min((wait for wait in waits if wait > 0), default=None)
 
