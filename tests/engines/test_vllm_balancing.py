@@ -128,7 +128,8 @@ def test_what_vllm_would_refuse_is_refused_by_name(
 
 @pytest.mark.parametrize("chosen", [OVER_TWO_PODS, shape(16, "GB200", gpus_per_pod=8)])
 @pytest.mark.parametrize(
-    "asked", [("--api-server-count", "4"), ("--api_server_count=4",), ("-asc", "4"), ("--api-server", "4")]
+    "asked",
+    [("--api-server-count", "4"), ("--api_server_count=4",), ("-asc", "4"), ("--api-server", "4"), ("--api-s=4",)],
 )
 def test_api_servers_are_asked_of_the_pod_that_has_them(chosen: Shape, asked: tuple[str, ...]) -> None:
     """`vllm serve --headless` ends where any number is asked of it (`entrypoints/cli/serve.py` of 0.32)."""

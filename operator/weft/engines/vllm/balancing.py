@@ -68,7 +68,7 @@ def asked_of_this_pod(args: tuple[str, ...], flags: Sequence[str]) -> tuple[str,
     if "--headless" not in flags:
         return args
     name, short = API_SERVERS
-    return without(spelled_out(args, name, len("--api-s")), name, short)
+    return without(spelled_out(args, name, len("--api-")), name, short)
 
 
 def refuse_what_cannot_be_balanced(request: LaunchRequest) -> None:
