@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import uuid
 from typing import TYPE_CHECKING
 
 import pytest
-from kubernetes import client
 
 from e2e.cluster import build
 from e2e.cluster.node import RealNode, missing_tools
-from e2e.cluster.waiting import eventually
 from e2e.operator_process import REPOSITORY, OperatorProcess, install, kubectl
-from e2e.team import CLAIM, Team
+from e2e.team import Team, a_team_on
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-LEAVING_SECONDS = 180.0  # usually a few; beside engines that start, one pod took more than a minute once
 OPERATOR_OPTIONS = ("--tick", "1", "--metrics-interval", "2", "--resync", "30")
 
 
@@ -46,14 +42,7 @@ def operator(node: RealNode) -> OperatorProcess:
 @pytest.fixture
 def team(node: RealNode, request: pytest.FixtureRequest) -> Iterator[Team]:
     """A namespace with the tiny model in a claim; being deleted, and without pods, at the end."""
-    namespace = f"team-{uuid.uuid4().hex[:8]}"
-    kubectl(node.cluster, "create", "namespace", namespace)
-    node.offer_model(namespace, CLAIM)
-    with node.cluster.api_client() as api:
-        yield Team(node, api, namespace)
+    with a_team_on(node) as team:
+        yield team
         if request.session.testsfailed:
-            print(kubectl(node.cluster, "-n", namespace, "get", "pods,wpool,pds,events", "-o", "wide"))
-        client.CoreV1Api(api).delete_namespace(namespace)
-    kubectl(node.cluster, "-n", namespace, "delete", "pods", "--all", "--now", "--wait=false")
-    there = ("-n", namespace, "get", "pods", "-o", "name")
-    eventually(lambda: not kubectl(node.cluster, *there), "no pod is left", timeout_seconds=LEAVING_SECONDS)
+            print(team.kubectl("get", "pods,wpool,pds,events", "-o", "wide"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import socket
@@ -9,8 +10,11 @@ import threading
 import time
 import urllib.error
 import urllib.request
+import uuid
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
+
+from kubernetes import client
 
 from e2e.cluster.waiting import eventually
 from e2e.operator_process import kubectl
@@ -20,8 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from kubernetes import client
-
     from e2e.cluster.node import RealNode
 
 Json = dict[str, Any]
@@ -30,6 +32,7 @@ MODEL = "weft/tiny-llama"
 _PLURALS = {"wpool": "inferencepools", "pds": "pdsplits"}
 VERSION = "0.32.0"
 ENGINE_START_SECONDS = 240.0
+LEAVING_SECONDS = 180.0  # usually a few; beside engines that start, one pod took more than a minute once
 SMALL: Json = {
     "engine": {"name": "VLLM", "version": VERSION, "args": ["--enforce-eager"]},
     "workload": {"requestsPerSecond": 1, "inputTokens": {"mean": 64}, "outputTokens": {"mean": 32}},
@@ -146,6 +149,20 @@ class Team:
         address = spec["clusterIP"], spec["ports"][0]["port"]
         eventually(lambda: takes_connections(address), f"the node forwards to Service {name}")
         return address
+
+
+@contextlib.contextmanager
+def a_team_on(node: RealNode) -> Iterator[Team]:
+    """A namespace with the tiny model in a claim; being deleted, and without pods, at the end."""
+    namespace = f"team-{uuid.uuid4().hex[:8]}"
+    kubectl(node.cluster, "create", "namespace", namespace)
+    node.offer_model(namespace, CLAIM)
+    with node.cluster.api_client() as api:
+        yield Team(node, api, namespace)
+        client.CoreV1Api(api).delete_namespace(namespace)
+    kubectl(node.cluster, "-n", namespace, "delete", "pods", "--all", "--now", "--wait=false")
+    there = ("-n", namespace, "get", "pods", "-o", "name")
+    eventually(lambda: not kubectl(node.cluster, *there), "no pod is left", timeout_seconds=LEAVING_SECONDS)
 
 
 def takes_connections(address: tuple[str, int]) -> bool:

@@ -11,15 +11,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 from e2e.cluster.waiting import eventually
+from e2e.frozen import Frozen, a_frozen_pool
 from e2e.kv_cache import blocks_of, predicted_tokens
 from e2e.operator_process import REPOSITORY
 from e2e.team import ENGINE_START_SECONDS, WITH_A_WORKER, Endpoint, Load, gates, version
+from weft.decide.replicas.health import UNRESPONSIVE_SECONDS
 from weft.domain import labels
 from weft.domain.hardware import Precision
 from weft.engines.terms.sizing import UNROUTING_SECONDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from e2e.cluster.node import RealNode
     from e2e.operator_process import OperatorProcess
@@ -28,7 +30,16 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.timeout(900)
 
 LATE_SECONDS = 1.2  # a request that comes this long before SIGTERM is not done by then: 2,000 tokens take 3 s and more
+HANGING_SECONDS = UNRESPONSIVE_SECONDS + 120.0  # three probes of ten seconds go before, and a pass comes after
 LONG = {"maxModelLen": 2048}  # all that the tiny model was made for
+
+
+@pytest.fixture(scope="module", autouse=True)
+def frozen(operator: OperatorProcess, node: RealNode) -> Iterator[Frozen]:
+    """Frozen before the first test of this module, for the last one."""
+    assert operator.is_ready()
+    with a_frozen_pool(node) as pool:
+        yield pool
 
 
 def test_a_pool_becomes_ready_and_answers(operator: OperatorProcess, team: Team) -> None:
@@ -249,3 +260,28 @@ def test_a_failure_inside_the_engines_core_is_read_from_its_log(
     eventually(lambda: told("weights"), "the core's own words", timeout_seconds=180)
     team.apply(team.pool("core", engine=engine, model=model))
     team.wait_for("wpool", "core", "Ready")
+
+
+def test_an_engine_that_hangs_is_replaced(frozen: Frozen) -> None:
+    """Its pod runs on and has no fault but that it is not ready; after five minutes another replica takes its place."""
+    team, before = frozen.team, frozen.pod
+    events = ("get", "events", "--field-selector", "reason=EngineUnresponsive", "-o", "jsonpath={.items[*].message}")
+
+    def told() -> str:
+        (pod, *_) = team.pods(Frozen.NAME)
+        assert pod["metadata"]["uid"] == before["metadata"]["uid"], "replaced, and nobody was told"
+        assert [status["restartCount"] for status in pod["status"]["containerStatuses"]] == [0]
+        return team.kubectl(*events)
+
+    words = eventually(told, "the engine is said to hang", timeout_seconds=HANGING_SECONDS)
+    assert f"{before['metadata']['name']} runs, but has not been ready for 300 s" in words
+    assert time.monotonic() - frozen.since > UNRESPONSIVE_SECONDS
+    team.wait_for("wpool", Frozen.NAME, "Ready")
+    (after,) = eventually(lambda: others(team.pods(Frozen.NAME), before), "another replica")
+    assert after["metadata"]["labels"][labels.REPLICA] != before["metadata"]["labels"][labels.REPLICA]
+    assert Endpoint(*team.service_address(Frozen.NAME)).complete()["usage"]["completion_tokens"]
+
+
+def others(pods: list[Json], gone: Json) -> list[Json]:
+    """All pods, once that one is gone."""
+    return [] if gone["metadata"]["uid"] in {pod["metadata"]["uid"] for pod in pods} else pods
