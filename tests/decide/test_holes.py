@@ -70,6 +70,53 @@ def test_the_better_shape_follows_when_a_hole_opens_and_replaces_without_a_gap()
     assert (plan.shape.gpus, plan.verdict.reason) == (wanted, Reason.ShapeChosen)
 
 
+def test_a_frozen_pool_keeps_its_shape_until_the_freeze_ends() -> None:
+    """A larger shape would double its GPUs and start all of it anew, while somebody on call looks at it."""
+    wanted = best_gpus()
+    taken = ONE_OF_EIGHT - wanted + 1
+    world = crowded(taken, taken)
+    world.turn(6)
+    before, chat = world.status("chat"), world.pools["chat"]
+    assert before.plan is not None
+    freeze(world, "chat", 3600.0)
+    world.nodes += [board("b-8"), board("b-9")]
+    world.turn(15)
+    after = world.status("chat")
+    assert after.plan is not None
+    assert (after.plan.shape, after.assignments) == (before.plan.shape, before.assignments)
+    status, reason, message = world.condition("chat", "Planned")
+    assert (status, reason) == ("True", "Frozen")
+    assert f"TP{wanted} would be better, but spec.scaling.freezeUntil keeps the shape until" in message
+    world.pools["chat"] = replace(world.pools["chat"], spec=chat.spec)
+    world.turn(15)
+    assert gpus_that_serve(world) == 2 * wanted
+
+
+def test_a_frozen_pool_follows_a_shape_that_its_user_pins() -> None:
+    world = crowded(0, 0, spec=free_spec(rate=1.0))
+    world.turn(6)
+    freeze(world, "chat", 3600.0)
+    chat = world.pools["chat"]
+    assert chat.spec is not None
+    world.pools["chat"] = replace(chat, spec=replace(chat.spec, shape=ShapePins(tensor_parallel=8)))
+    world.turn(15)
+    assert gpus_that_serve(world) == ONE_OF_EIGHT
+
+
+def gpus_that_serve(world: World) -> int:
+    """GPUs of a replica, times those that serve."""
+    plan = world.status("chat").plan
+    return 0 if plan is None else plan.shape.gpus * world.serving("chat")
+
+
+def freeze(world: World, name: str, seconds: float) -> None:
+    """As `spec.scaling.freezeUntil` does."""
+    pool = world.pools[name]
+    assert pool.spec is not None
+    scaling = replace(pool.spec.scaling, freeze_until=world.now + seconds)
+    world.pools[name] = replace(pool, spec=replace(pool.spec, scaling=scaling))
+
+
 def test_a_running_shape_stays_until_the_better_one_has_a_place() -> None:
     """The rate grew fourfold, which wants a larger replica; the other board is full."""
     world = crowded(0, 0, spec=free_spec(rate=1.0))

@@ -81,6 +81,22 @@ def test_a_pool_that_may_not_have_a_successor_first_is_left_alone(rollout: Rollo
     assert "would make room" not in world.condition("large", "Placed")[2]
 
 
+def test_a_frozen_pool_is_left_alone_and_moves_once_it_is_not() -> None:
+    """Whoever is on call sees the replicas that stood when they froze it."""
+    world = halves()
+    first, second = world.pools["first"], world.pools["second"]
+    assert first.spec is not None
+    assert second.spec is not None
+    frozen = replace(external(1), freeze_until=world.now + 3600.0)
+    world.pools["first"] = replace(first, spec=replace(first.spec, scaling=frozen))
+    world.pools["second"] = replace(second, spec=replace(second.spec, rollout=RolloutSpec(paused=True)))
+    world.turn(IN_USE)
+    assert [[("b-0",)], [("b-1",)]] == [world.nodes_of(name) for name in ("first", "second")]
+    world.now += 3600.0
+    world.turn(14)
+    assert [[("b-1",)], [("b-0",)]] == [world.nodes_of(name) for name in ("first", "large")]
+
+
 def test_the_budget_of_an_hour_is_kept_over_restarts() -> None:
     """Moves of the last hour count, whoever made them; after it the next one begins."""
     world = halves(budget=1)

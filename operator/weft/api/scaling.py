@@ -77,8 +77,8 @@ class SplitScaling(ScalingBounds):
         "HPA or KEDA; Weft recommends in status.",
     )
     freeze_until: Instant | None = described(
-        "Until this time Weft changes no count, such as 2026-07-01T08:00:00Z. One that others own (mode External) is "
-        "followed all the same."
+        "Until this time, such as 2026-07-01T08:00:00Z, Weft changes no count and no shape, and moves nothing to make "
+        "room for others. A count that others own (mode External) is followed."
     )
 
 
@@ -119,8 +119,8 @@ class Scaling(ScalingBounds):
         json_schema_extra=counted_from_one("replicas"),
     )
     freeze_until: Instant | None = described(
-        "Until this time Weft changes no count, such as 2026-07-01T08:00:00Z. One that others own (mode External) is "
-        "followed all the same."
+        "Until this time, such as 2026-07-01T08:00:00Z, Weft changes no count and no shape, and moves nothing to make "
+        "room for others. A count that others own (mode External) is followed."
     )
 
 

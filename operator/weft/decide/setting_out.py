@@ -19,7 +19,7 @@ from weft.decide.rollouts.pauses import is_apart, is_hidden
 from weft.decide.rollouts.rollout import arriving, keep_the_last, leaving, without
 from weft.decide.rollouts.terms import rollout_of
 from weft.decide.rollouts.weighing import weigh
-from weft.decide.shapes.holes import changes_shape, kept_for_want_of_room, new_shapes_fit
+from weft.decide.shapes.holes import changes_shape, kept_for_want_of_room, kept_while_frozen, new_shapes_fit
 from weft.domain.reasons import Reason
 from weft.domain.spec import RolloutStrategy
 from weft.domain.stumbling import stumbled
@@ -49,6 +49,8 @@ def all_set_out(units: Sequence[Sequence[Turn]], start: Start) -> list[list[Cour
 
 def _with_room(turns: Sequence[Turn], start: Start) -> list[Course]:
     """The courses of a unit, in new shapes where these have room, also in what it lets go while it keeps old ones."""
+    if (frozen := kept_while_frozen(turns, start.now, start.replan)) is not None:
+        return _together(frozen, start)
     kept = kept_for_want_of_room(turns, start, start.replan)
     courses = _together(kept, start)
     if kept is turns or not any(course.leaving.gone for course in courses):

@@ -42,6 +42,10 @@ class ScalingSpec:
     headroom: float = 0.1
     risk: float = 0.1
 
+    def frozen_until(self, now: float) -> float | None:
+        """Until when `freezeUntil` holds the pool, in epoch seconds as `now`; None where it does not, or no more."""
+        return self.freeze_until if self.freeze_until is not None and self.freeze_until > now else None
+
     def affordable(self, gpus: int, pods: int) -> int:
         """The most replicas of so many GPUs and pods that `maxReplicas`, `maxGPUs` and the size of a status allow."""
         budget = MOST_REPLICAS if self.max_gpus is None else self.max_gpus // max(1, gpus)

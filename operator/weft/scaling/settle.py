@@ -156,8 +156,7 @@ def _step_wait(sight: Sight) -> float:
 
 def _frozen_until(sight: Sight) -> float | None:
     """Until when (epoch seconds) `freezeUntil` holds the count; None where it does not, or no more."""
-    until = sight.request.spec.freeze_until
-    return until if until is not None and until > sight.request.now else None
+    return sight.request.spec.frozen_until(sight.request.now)
 
 
 def _remember_want(sight: Sight, want: Want, bounds: Bounds) -> ScaleMemory:

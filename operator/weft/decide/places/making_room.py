@@ -65,7 +65,7 @@ class _Resident:
 def make_room(courses: Sequence[Course], free: FreeMap, purse: Purse, now: float) -> None:
     """For the first few pools without a place: begin the moves that open one, or name those moves in the refusal."""
     stuck = [course for course in courses if course.growth.lacks_room and _may_be_helped(course)][:LOOKED_AT]
-    residents = {each.movable.owner: each for course in courses for each in _residents(course)} if stuck else {}
+    residents = {each.movable.owner: each for course in courses for each in _residents(course, now)} if stuck else {}
     movable = [each.movable for each in residents.values()]
     for course in stuck:
         required = required_of(course.turn)
@@ -94,16 +94,17 @@ def _stays(course: Course) -> bool:
     return over_nvlink(course.growth.planned.spec)
 
 
-def _residents(course: Course) -> Iterator[_Resident]:
+def _residents(course: Course, now: float) -> Iterator[_Resident]:
     """Ready replicas of the revision that is planned, where their successors may come first; others leave anyway.
 
-    None of a pool that lacks replicas itself, or whose quota has no room for a successor. Those of a split over NVLink
-    have to stay in their rack, whose nodes they take whole, so that their moves open nothing.
+    None of a pool that lacks replicas itself, that is frozen, or whose quota has no room for a successor. Those of a
+    split over NVLink have to stay in their rack, whose nodes they take whole, so that their moves open nothing.
     """
     turn, rollout, growth = course.turn, rollout_of(course.turn), course.growth
     lacks = len(growth.kept) + len(growth.added) < growth.desired
+    held = rollout.paused or turn.planned.spec.scaling.frozen_until(now) is not None
     paid = growth.accounts.short([turn.planned]) is None
-    if lacks or not paid or rollout.paused or limits_of(rollout, growth.desired).surge < 1 or _stays(course):
+    if lacks or not paid or held or limits_of(rollout, growth.desired).surge < 1 or _stays(course):
         return
     required, leaving = required_of(turn), course.leaving.ids
     for each in turn.survivors.replicas:

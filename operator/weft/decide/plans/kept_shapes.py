@@ -29,8 +29,9 @@ def changes_in_seconds(left: LeftShape, now: float) -> float | None:
 def stays_in_its_shape(spec: PoolSpec, before: Plan | None, left: LeftShape | None) -> bool:
     """Whether a pool that `left` a shape within the hour keeps the one it has now, for all that others would save.
 
-    Not where its spec wishes for something else since, or where it has a smaller one for want of room.
+    Not where its spec wishes for something else since, or where it has a smaller one for want of room or as it was
+    frozen in it.
     """
-    if left is None or before is None or before.verdict.reason is Reason.HolesTooSmall:
+    if left is None or before is None or before.verdict.reason in (Reason.HolesTooSmall, Reason.Frozen):
         return False
     return left.wish == wish_of(spec)

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 # Predictions that moved by less are the same: the persisted plan stays, and nothing is written.
 NOTABLE_CHANGE = 0.05
+_KEEP_FROM_A_BETTER_SHAPE = (Reason.HolesTooSmall, Reason.Frozen)
 
 
 @made_often
@@ -226,8 +227,14 @@ def _chosen_to_run(
 
 
 def _kept_or_new(before: Plan | None, chosen: Plan) -> Plan:
-    """The persisted plan as long as the same shape on the same engine is expected to do about the same."""
+    """The persisted plan as long as the same shape on the same engine is expected to do about the same.
+
+    What keeps a pool from a better shape is told anew once it is something else.
+    """
     if before is None or (before.shape, before.engine) != (chosen.shape, chosen.engine):
+        return chosen
+    reasons = {before.verdict.reason, chosen.verdict.reason}
+    if len(reasons) > 1 and not reasons.isdisjoint(_KEEP_FROM_A_BETTER_SHAPE):
         return chosen
     return before if _is_alike(before.prediction, chosen.prediction) else chosen
 

@@ -25,11 +25,12 @@ from weft.decide.shapes.at_maximum import MORE, would_be_too_small_again
 from weft.decide.shapes.comparing import as_many_as_serve_now, wanted_at_once
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.spec import RolloutStrategy
+from weft.domain.texts.figures import moment_of
 from weft.domain.values.changed import changed
 from weft.placement import ALONE, Slot
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from weft.decide.availability import Availability
     from weft.decide.course import Course, Growth, Turn
@@ -136,11 +137,28 @@ def kept_for_want_of_room(turns: Sequence[Turn], available: Availability, replan
     return turns if kept is None or not _runs_or_waits(kept, available.now) else kept
 
 
-def in_shapes_before(turns: Sequence[Turn], replan: Replan) -> Sequence[Turn] | None:
-    """The turns in the shapes of their statuses; None where a status has none, or a spec no longer allows it."""
+def kept_while_frozen(turns: Sequence[Turn], now: float, replan: Replan) -> Sequence[Turn] | None:
+    """The turns in the shapes in which they run, while any is frozen; None where none is, or the specs forbid that.
+
+    More GPUs a replica is a larger pool, whatever the count, and all replicas start anew.
+    """
+    until = max((each for turn in turns if (each := turn.planned.spec.scaling.frozen_until(now))), default=None)
+    if until is None or not any(turn.survivors.replicas for turn in turns):
+        return None
+    return in_shapes_before(turns, replan, lambda turn: _why_it_is_frozen(turn, until))
+
+
+def in_shapes_before(
+    turns: Sequence[Turn], replan: Replan, why: Callable[[Turn], Explanation] | None = None
+) -> Sequence[Turn] | None:
+    """The turns in the shapes of their statuses; None where a status has none, or a spec no longer allows it.
+
+    `why` tells why a pool that would change its shape does not: for want of room, unless given.
+    """
     before = [turn.planned.pool.status.plan for turn in turns]
+    why = why or _why_it_stays
     wishes = [
-        WishedShape(plan.shape, _why_it_stays(turn) if _changes(turn) else plan.verdict)
+        WishedShape(plan.shape, why(turn) if _changes(turn) else plan.verdict)
         for turn, plan in zip(turns, before, strict=True)
         if plan is not None
     ]
@@ -292,6 +310,12 @@ def serves(candidate: Candidate) -> bool:
 def may_serve(candidate: Candidate) -> bool:
     """Whether a candidate serves, or would not go with the other half as that is planned, and may with another one."""
     return serves(candidate) or candidate.verdict.reason is Reason.PairIncompatible
+
+
+def _why_it_is_frozen(turn: Turn, until: float) -> Explanation:
+    plan = turn.planned.plan
+    held = f"but spec.scaling.freezeUntil keeps the shape until {moment_of(until)}"
+    return Explanation(Reason.Frozen, f"{plan.shape} would be better, {held}: {plan.verdict.message}")
 
 
 def _why_it_stays(turn: Turn) -> Explanation:

@@ -121,8 +121,7 @@ def _rolls_without_a_gap(turn: Turn, _: Start) -> bool:
 
 
 def _is_not_frozen(turn: Turn, start: Start) -> bool:
-    until = turn.planned.spec.scaling.freeze_until
-    return until is None or until <= start.now
+    return turn.planned.spec.scaling.frozen_until(start.now) is None
 
 
 def _is_bound_by_no_budget(turn: Turn, _: Start) -> bool:
