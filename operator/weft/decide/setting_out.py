@@ -12,7 +12,7 @@ from weft.decide.places.outliers import because_it_does_worse, outlier_that_goes
 from weft.decide.places.spares import gives_way_to_its_spare
 from weft.decide.replicas.promises import keep_promise, take_back
 from weft.decide.rollouts.avoidance import avoided_by
-from weft.decide.rollouts.backoff import failure_of, remaining_seconds
+from weft.decide.rollouts.backoff import ends_by_itself, failure_of, remaining_seconds
 from weft.decide.rollouts.drains import displacement, is_urgent, noticed_at, over_seconds, serves_seconds
 from weft.decide.rollouts.pairing import alone_in
 from weft.decide.rollouts.pauses import is_apart, is_hidden
@@ -122,6 +122,8 @@ def _at_rest(turn: Turn, start: Start) -> Growth:
 def _leaving(turn: Turn, start: Start, unit: Sequence[Turn]) -> Leaving:
     """Who leaves now, and who once it is replaced."""
     present, rollout = _departures(turn, start), rollout_of(turn)
+    if any(ends_by_itself(failure_of(each, start.now)) for each in unit):
+        present = [replace(each, outlasts=each.outdated and each.displaced is None) for each in present]
     lets_go = rollout.max_unavailable != 0 or rollout.max_surge == 0
     going = lets_go and any(each.outdated or each.displaced is not None for each in present)
     weighing = weigh(turn, unit, start.now) if going else NOTHING_TO_WEIGH
@@ -199,8 +201,7 @@ def _enough(turn: Turn, present: Sequence[Departure]) -> int:
 
     Recreate takes all at once where it replaces a revision.
     """
-    rollout = rollout_of(turn)
-    if rollout.strategy is RolloutStrategy.Recreate and not rollout.paused and any(each.outdated for each in present):
+    if rollout_of(turn).strategy is RolloutStrategy.Recreate and any(each.outdated for each in present):
         return 0
     return min(turn.scale.desired, max(1, turn.scale.needed))
 
@@ -227,6 +228,7 @@ def _departure(replica: AssignedReplica, turn: Turn, start: Start) -> Departure:
         share=share_beside(replica.assignment, planned) if outdated and not turn.frozen else 1.0,
         stranded=stranded,
         unmade=outdated and not (replica.whole or replica.may_have_run),
+        may_answer_again=replica.hangs,
     )
 
 
@@ -241,7 +243,5 @@ def _why_nobody_comes(turn: Turn, start: Start, failure: Failure | None, present
 
 def _waits_for_drain(turn: Turn, present: Iterable[Departure]) -> bool:
     """Recreate never runs two revisions at once: new replicas wait until pods of the old ones are gone."""
-    rollout = rollout_of(turn)
-    if rollout.strategy is not RolloutStrategy.Recreate or rollout.paused:
-        return False
-    return any(each.outdated for each in present) or turn.draining
+    recreates = rollout_of(turn).strategy is RolloutStrategy.Recreate
+    return recreates and (any(each.outdated for each in present) or turn.draining)

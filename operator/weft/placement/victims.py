@@ -29,7 +29,8 @@ class Departure:
     Requests that it takes within `serves_seconds` have time to finish, and `lasts` says that it takes them, as nobody
     else serves. `share` is its part of the capacity of a replica of the planned shape, by GPUs, at most 1. It is
     `stranded` if one of its nodes is gone: it still serves, for an unknown time. It is `unmade` if it was outdated
-    before all of its pods were created: converging creates no more of them.
+    before all of its pods were created: converging creates no more of them. It `may_answer_again` if it is not ready,
+    and was. It `outlasts` the planned revision while that fails: it goes for none of it.
     """
 
     assignment: Assignment
@@ -44,6 +45,8 @@ class Departure:
     share: float = 1.0
     stranded: bool = False
     unmade: bool = False
+    may_answer_again: bool = False
+    outlasts: bool = False
 
     @property
     def may_return(self) -> bool:

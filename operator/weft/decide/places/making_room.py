@@ -13,6 +13,7 @@ from weft.decide.replicas.slots import fits_in_place
 from weft.decide.rollouts.rollout import limits_of
 from weft.decide.rollouts.terms import rollout_of
 from weft.domain.moves import Relocation
+from weft.domain.spec import RolloutStrategy
 from weft.domain.texts.figures import some_of
 from weft.domain.values.changed import changed
 from weft.engines.kv.nvlink import over_nvlink
@@ -102,7 +103,8 @@ def _residents(course: Course, now: float) -> Iterator[_Resident]:
     """
     turn, rollout, growth = course.turn, rollout_of(course.turn), course.growth
     lacks = len(growth.kept) + len(growth.added) < growth.desired
-    held = rollout.paused or turn.planned.spec.scaling.frozen_until(now) is not None
+    recreates = turn.planned.spec.rollout.strategy is RolloutStrategy.Recreate
+    held = rollout.paused or recreates or turn.planned.spec.scaling.frozen_until(now) is not None
     paid = growth.accounts.short([turn.planned]) is None
     if lacks or not paid or held or limits_of(rollout, growth.desired).surge < 1 or _stays(course):
         return

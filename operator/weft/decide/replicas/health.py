@@ -96,6 +96,12 @@ class AssignedReplica:
         return self.reachable and self.assignment.is_served_by(self.pods)
 
     @property
+    def serves_since(self) -> float:
+        """Since when it is ready, if it is, as far as its pods tell (epoch seconds)."""
+        told = (released_at(pod) + (pod.startup_seconds or 0.0) for pod in self.pods)
+        return max(told, default=self.assignment.since)
+
+    @property
     def bound(self) -> frozenset[int]:
         """Ranks whose nodes have a pod of the replica, so that the fabric counts its devices.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from weft.decide.replicas.ending import WHY_PODS_END
 from weft.domain.status import Failure
 
 if TYPE_CHECKING:
@@ -23,26 +24,37 @@ def failure_of(turn: Turn, now: float) -> Failure | None:
     planned, status = turn.planned, turn.planned.pool.status
     if status.failure is None and not turn.survivors.losses:
         return None
-    ready = any(replica.ready for replica in turn.survivors.replicas)
+    of_planned = (each for each in turn.survivors.replicas if each.assignment.revision == planned.revision)
+    good = any(each.ready and now - each.serves_since >= GOOD_SECONDS for each in of_planned)
     failures = [loss for loss in turn.survivors.losses if loss.counts and loss.assignment.revision == planned.revision]
-    before = forgiven(status.failure, planned.revision, now, some_ready=ready and not failures)
+    before = forgiven(status.failure, planned.revision, now, some_good=good and not failures)
     return failed_again(before, failures, planned.revision, now)
 
 
+def ends_by_itself(failure: Failure | None) -> bool:
+    """Whether engines of the planned revision do, as far as the last failure tells: it is not for want of a place."""
+    return failure is not None and failure.explanation.reason in WHY_PODS_END
+
+
 def failed_again(before: Failure | None, losses: Sequence[Loss], revision: str, now: float) -> Failure | None:
-    """The record after `losses` among replicas of `revision`; those that were placed together count as one failure."""
+    """The record after `losses` among replicas of `revision`; those that were placed together count as one failure.
+
+    They are in a row with the one before if they were placed soon after its wait, however long they took to start.
+    """
     if not losses:
         return before
     count = 1
-    if before is not None and before.revision == revision and now - before.last < wait_seconds(before) + GOOD_SECONDS:
+    placed = min(loss.assignment.since for loss in losses)
+    soon = before is not None and placed - before.last < wait_seconds(before) + GOOD_SECONDS
+    if before is not None and before.revision == revision and soon:
         if remaining_seconds(before, now) > 0 and all(loss.assignment.since <= before.last for loss in losses):
             return before
         count = before.count + 1
     return Failure(revision, count, now, losses[0].explanation)
 
 
-def forgiven(failure: Failure | None, revision: str, now: float, *, some_ready: bool) -> Failure | None:
-    """The record; None if it is of an earlier revision, or some are ready and `GOOD_SECONDS` have passed since.
+def forgiven(failure: Failure | None, revision: str, now: float, *, some_good: bool) -> Failure | None:
+    """The record; None if it is of an earlier revision, or `GOOD_SECONDS` have passed and some served that long.
 
     A failure in the future (the clock was set back) counts as of now, so that the wait ends.
     """
@@ -50,7 +62,7 @@ def forgiven(failure: Failure | None, revision: str, now: float, *, some_ready: 
         return None
     if failure.last > now:
         return replace(failure, last=now)
-    return None if some_ready and now - failure.last >= GOOD_SECONDS else failure
+    return None if some_good and now - failure.last >= GOOD_SECONDS else failure
 
 
 def wait_seconds(failure: Failure) -> float:

@@ -5,10 +5,12 @@ one GPU serve what two of four will, and none leaves before those do. Where size
 none come, one does all the same, or the rollout would never end.
 
 Broken replicas of an earlier revision, and those that serve nobody, go first and are waited for by nobody; others leave
-only while enough serve (rule S1). Nodes that are drained are left in the same way, and at once where a cloud takes them
-back before a successor could serve, so that requests can finish; where all are, as many as traffic needs stay as long
-as they can (ADR 0058). Who could stay (it makes room for another pool, or does worse than its siblings) leaves only
-once as many others serve as are desired, whatever maxUnavailable allows. Nobody leaves for one whose node is gone.
+only while enough serve (rule S1), and so do those that answered a moment ago and may again. While engines of the
+planned revision end by themselves, nobody who serves leaves for it (ADR 0124). Nodes that are drained are left in the
+same way, and at once where a cloud takes them back before a successor could serve, so that requests can finish; where
+all are, as many as traffic needs stay as long as they can (ADR 0058). Who could stay (it makes room for another pool,
+or does worse than its siblings) leaves only once as many others serve as are desired, whatever maxUnavailable allows.
+Nobody leaves for one whose node is gone.
 """
 
 from __future__ import annotations
@@ -61,9 +63,10 @@ def leaving(
     limits = limits_of(rollout, desired, needed)
     least_serving = desired - limits.unavailable
     outgoing = [each for each in replicas if has_to_go(each, rollout)]
-    gone = [each for each in outgoing if _goes_at_once(each)]
+    enough = serving(replicas) >= least_serving - ROUNDING
+    gone = [each for each in outgoing if _goes_at_once(each, enough=enough)]
     ready = [each for each in outgoing if each.ready and not each.alone and not each.urgent]
-    have_to = [each for each in ready if not each.could_stay]
+    have_to = [each for each in ready if not each.could_stay and not each.outlasts]
     gone += _worth(have_to, serving(replicas) - least_serving, free)
     if have_to and not gone and a_part_holds_it(replicas, desired, limits):
         smallest = min(each.share for each in have_to)
@@ -116,8 +119,9 @@ def _shares(replicas: Iterable[Departure]) -> float:
     return sum(each.share for each in replicas)
 
 
-def _goes_at_once(each: Departure) -> bool:
-    return each.alone or (each.urgent and not each.lasts) or (not each.ready and not each.may_return)
+def _goes_at_once(each: Departure, *, enough: bool) -> bool:
+    broken = not each.ready and not each.may_return and (enough or not each.may_answer_again)
+    return each.alone or (each.urgent and not each.lasts) or broken
 
 
 def keep_the_last(replicas: Sequence[Departure], enough: int, noticed: float) -> list[Departure]:

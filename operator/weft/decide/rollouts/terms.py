@@ -1,6 +1,7 @@
-"""By which limits a pool rolls now: those of its spec, with two exceptions.
+"""By which limits a pool rolls now: those of its spec, with three exceptions.
 
-No budget pays for a successor, or an endpoint picker is shown one generation of a split at a time.
+No budget pays for a successor, an endpoint picker is shown one generation of a split at a time, or it is no rollout:
+Recreate ends all replicas for a new revision, and not since the nodes of some are drained (ADR 0058).
 """
 
 from __future__ import annotations
@@ -29,4 +30,12 @@ def rollout_of(turn: Turn) -> RolloutSpec:
     whole = spec.has_sidecar and spec.rollout.strategy is not RolloutStrategy.Recreate
     if whole and rolls_as_a_pair(turn):
         return replace(spec.rollout, max_surge=1.0, max_unavailable=0)
+    if spec.rollout.strategy is RolloutStrategy.Recreate and not _makes_anew(turn):
+        return replace(spec.rollout, strategy=RolloutStrategy.Surge)
     return spec.rollout
+
+
+def _makes_anew(turn: Turn) -> bool:
+    """Whether an earlier revision ends, or is yet to."""
+    earlier = any(each.assignment.revision != turn.planned.revision for each in turn.survivors.replicas)
+    return not turn.planned.spec.rollout.paused and (earlier or turn.draining)

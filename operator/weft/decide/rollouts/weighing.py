@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 
 from weft.decide.counting.worth import ROUNDING
 from weft.decide.course import NOTHING_TO_WEIGH, Weighing
-from weft.decide.replicas.ending import WHY_PODS_END
-from weft.decide.rollouts.backoff import remaining_seconds
+from weft.decide.rollouts.backoff import GOOD_SECONDS, ends_by_itself, remaining_seconds
 from weft.decide.rollouts.pairing import rolls_as_a_pair
-from weft.decide.rollouts.rollout import a_part_holds_it, has_to_go, limits_of, serving
+from weft.decide.rollouts.rollout import a_part_holds_it, has_to_go, limits_of, serving, without
 from weft.decide.rollouts.terms import rollout_of
 from weft.domain.pool_memory import RolloutWait
 from weft.domain.reasons import Explanation, Reason
@@ -32,6 +31,10 @@ if TYPE_CHECKING:
 PATIENCE_SECONDS = 600.0
 # A wait that is over sooner is no news: it passes whenever others begin to answer, and what they lack is not known yet.
 NEWS_SECONDS = 60.0
+_STAY_FOR_A_FAILURE = (
+    "replicas of the earlier revision stay, as engines of the new one ended by themselves, until one of these has "
+    f"served for {seconds(GOOD_SECONDS)}"
+)
 
 
 def weigh(turn: Turn, unit: Sequence[Turn], now: float) -> Weighing:
@@ -92,8 +95,7 @@ def _an_engine_is_at_it(course: Course, newcomers: Sequence[Departure], now: flo
     replicas, failure = course.turn.survivors.replicas, course.failure
     bound = {each.assignment.replica for each in replicas if len(each.bound) == each.assignment.pods}
     starts = any(each.assignment.replica in bound for each in newcomers)
-    failed = failure is not None and failure.explanation.reason in WHY_PODS_END
-    return starts or (failed and remaining_seconds(failure, now) > 0)
+    return starts or (ends_by_itself(failure) and remaining_seconds(failure, now) > 0)
 
 
 def say_what_traffic_holds(courses: Iterable[Course], now: float) -> None:
@@ -106,6 +108,14 @@ def say_what_traffic_holds(courses: Iterable[Course], now: float) -> None:
                 course.why = changed(course.why, events=tuple(_below_need(course)))
             elif waits is not None and waits.told:
                 course.why = _why_it_waits(course)
+
+
+def say_what_failures_hold(courses: Iterable[Course]) -> None:
+    """Remark that replicas of an earlier revision stay, as engines of the planned one end by themselves."""
+    for course in courses:
+        leaving = course.leaving
+        if leaving.present and any(each.outlasts and each.ready for each in without(leaving.gone, leaving.present)):
+            course.why = changed(course.why, remarks=(*course.why.remarks, _STAY_FOR_A_FAILURE))
 
 
 def _why_it_waits(course: Course) -> Why:

@@ -1,0 +1,159 @@
+"""Rollouts whose new revision fails once it has served, and replicas that cease to answer while a rollout goes on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.decide.test_drains import cordon
+from tests.decide.test_hanging import hang
+from tests.decide.test_rollouts import change, rolling_world
+from weft.decide.replicas.health import Loss
+from weft.decide.rollouts.backoff import GOOD_SECONDS, failed_again
+from weft.domain.cluster import ContainerFailure
+from weft.domain.reasons import Explanation, Reason
+from weft.domain.spec import RolloutSpec, RolloutStrategy
+from weft.domain.status import Assignment, Failure
+
+if TYPE_CHECKING:
+    from tests.decide.world import World
+
+ENDS = ContainerFailure("Error", "RuntimeError: CUDA error: an illegal memory access was encountered", exit_code=1)
+SERVES_SECONDS = 10.0
+STEP = 5.0
+RECREATE = RolloutSpec(strategy=RolloutStrategy.Recreate)
+
+
+def old_ones(world: World) -> int:
+    """Replicas of an earlier revision that are still assigned."""
+    status = world.status("chat")
+    return sum(each.revision != status.revision for each in status.assignments)
+
+
+def starts(world: World, seconds: float) -> list[str]:
+    """Engines of the new revision load their models, and answer nobody; gives their pods."""
+    new: list[str] = []
+    for _ in range(round(seconds / STEP)):
+        world.turn(1, STEP)
+        revision = world.status("chat").revision
+        new = [name for name, pod in world.pods.items() if pod.identity and pod.identity.revision == revision]
+        for name in new:
+            world.pods[name] = replace(world.pods[name], ready=False)
+    return new
+
+
+def lasts(world: World, seconds: float) -> int:
+    """New engines end a moment after each is ready; gives how few replicas served at any time."""
+    ready: dict[str, float] = {}
+    fewest = world.serving("chat")
+    for _ in range(round(seconds / STEP)):
+        world.turn(1, STEP)
+        for pod in list(world.pods.values()):
+            is_new = pod.identity and pod.identity.revision == world.status("chat").revision
+            if is_new and pod.ready and world.now - ready.setdefault(pod.name, world.now) >= SERVES_SECONDS:
+                world.end(pod.name, ENDS)
+        fewest = min(fewest, world.serving("chat"))
+    return fewest
+
+
+@pytest.mark.parametrize("rollout", [RolloutSpec(), RolloutSpec(max_surge=0, max_unavailable=1)])
+def test_replicas_that_serve_stay_while_engines_of_the_new_revision_end_after_they_were_ready(
+    rollout: RolloutSpec,
+) -> None:
+    """Only those go that had gone before the first one ended; the message says who stays and until when."""
+    world = rolling_world(4, 6, rollout)
+    change(world)
+    lasts(world, 60.0)
+    stay = old_ones(world)
+    assert stay >= 2
+    assert lasts(world, 3600.0) >= stay
+    assert old_ones(world) == stay
+    told = (
+        "replicas of the earlier revision stay, as engines of the new one ended by themselves, until one of these has"
+    )
+    assert told in world.condition("chat", "Placed")[2]
+
+
+def test_the_rollout_goes_on_once_a_replica_of_the_new_revision_has_served_for_long() -> None:
+    world = rolling_world(4, 6, RolloutSpec())
+    change(world)
+    lasts(world, 60.0)
+    stay = old_ones(world)
+    world.turn(round(GOOD_SECONDS / STEP / 2), STEP)
+    assert old_ones(world) == stay
+    world.turn(round(GOOD_SECONDS / STEP), STEP)
+    assert (old_ones(world), world.serving("chat")) == (0, 4)
+
+
+def test_a_revision_that_fails_and_is_taken_back_goes_first() -> None:
+    world = rolling_world(4, 6, RolloutSpec())
+    change(world)
+    lasts(world, 60.0)
+    stay = old_ones(world)
+    change(world, "")
+    for _ in range(60):
+        world.turn()
+        assert world.serving("chat") >= stay
+    assert (old_ones(world), world.serving("chat")) == (0, 4)
+
+
+def test_replicas_that_do_not_answer_for_a_moment_stay_while_nobody_else_serves() -> None:
+    """The new revision never starts; the old one misses one probe and would be gone for good."""
+    world = rolling_world(3, 6, RolloutSpec())
+    change(world)
+    starts(world, 20.0)
+    hang(world, 0, 1, 2)
+    starts(world, STEP)
+    assert old_ones(world) == 3
+    for name, pod in world.pods.items():
+        if pod.unready is not None:
+            world.pods[name] = replace(pod, ready=True, unready=None)
+    starts(world, 20.0)
+    assert (old_ones(world), world.serving("chat")) == (3, 3)
+
+
+def test_one_that_does_not_answer_goes_first_where_enough_others_serve() -> None:
+    world = rolling_world(3, 3, RolloutSpec(max_surge=0, max_unavailable=1))
+    change(world)
+    hang(world, 1)
+    world.turn()
+    assert {0, 2} == {each.replica for each in world.status("chat").assignments if each.nodes} - {3}
+
+
+@pytest.mark.parametrize("paused", [False, True], ids=["nothing to roll", "paused"])
+def test_nodes_that_are_drained_make_no_rollout_of_recreate(*, paused: bool) -> None:
+    """It says how a new revision replaces replicas, and there is none, or none that may come."""
+    world = rolling_world(3, 6, replace(RECREATE, paused=paused))
+    if paused:
+        change(world)
+        world.turn(3)
+    cordon(world, *(nodes[0] for nodes in world.nodes_of("chat")))
+    for _ in range(40):
+        world.turn()
+        assert world.serving("chat") >= 3
+    assert paused or {"b-3", "b-4", "b-5"} == {nodes[0] for nodes in world.nodes_of("chat")}
+
+
+def test_old_replicas_that_serve_forgive_no_failure_of_the_new_revision() -> None:
+    """Each attempt takes longer to fail than what a replica has to serve for, and the wait grows all the same."""
+    world = rolling_world(2, 6, RolloutSpec())
+    change(world)
+    for attempt in range(1, 4):
+        (name,) = starts(world, 600.0 + GOOD_SECONDS)
+        world.end(name, ENDS)
+        world.turn(1, STEP)
+        failure = world.status("chat").failure
+        assert failure is not None
+        assert failure.count == attempt
+        world.turn(20, STEP)
+
+
+def test_failures_of_attempts_that_start_slowly_are_in_a_row() -> None:
+    told = Explanation(Reason.EngineFailed, "")
+    before = Failure("r", 2, 1000.0, told)
+    loss = Loss(Assignment(5, "r", ("b-0",), 8, 1030.0), told, counts=True)
+    found = failed_again(before, [loss], "r", 1030.0 + 4 * GOOD_SECONDS)
+    assert found is not None
+    assert found.count == 3
