@@ -136,6 +136,27 @@ def test_nodes_that_are_drained_make_no_rollout_of_recreate(*, paused: bool) -> 
     assert paused or {"b-3", "b-4", "b-5"} == {nodes[0] for nodes in world.nodes_of("chat")}
 
 
+@pytest.mark.parametrize("rollout", [RECREATE, RolloutSpec(max_surge=0, max_unavailable=1.0), RolloutSpec()])
+@pytest.mark.parametrize("asked", [("memory", "9000Gi"), ("rdma/ib", "1")], ids=["memory", "devices"])
+def test_nobody_leaves_for_a_revision_that_no_node_could_ever_hold(
+    asked: tuple[str, str], rollout: RolloutSpec
+) -> None:
+    """What nodes lack is told, and no way to give up what serves for it."""
+    world = rolling_world(3, 4, rollout)
+    world.nodes = [replace(node, offers=(("cpu", 192.0), ("memory", 2e12))) for node in world.nodes]
+    spec = world.pools["chat"].spec
+    assert spec is not None
+    world.edit("chat", replace(spec, engine=replace(spec.engine, resources=(asked,))))
+    world.turn(30)
+    assert (old_ones(world), world.serving("chat")) == (3, 3)
+    told = world.condition("chat", "Placed")[2]
+    assert asked[0] in told
+    assert "set spec.rollout" not in told
+    world.edit("chat", replace(spec, engine=replace(spec.engine, resources=(("memory", "64Gi"),))))
+    world.turn(30)
+    assert (old_ones(world), world.serving("chat")) == (0, 3)
+
+
 def test_old_replicas_that_serve_forgive_no_failure_of_the_new_revision() -> None:
     """Each attempt takes longer to fail than what a replica has to serve for, and the wait grows all the same."""
     world = rolling_world(2, 6, RolloutSpec())

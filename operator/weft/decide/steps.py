@@ -18,7 +18,7 @@ from weft.decide.places.preemption import keep_what_leaves, places_needed, preem
 from weft.decide.places.quota_preemption import keep_room, take_room
 from weft.decide.places.racks import keep_halves_together
 from weft.decide.places.spares import keep_spares
-from weft.decide.rollouts.weighing import say_what_failures_hold, say_what_traffic_holds
+from weft.decide.rollouts.weighing import say_what_holds_rollouts
 from weft.decide.setting_out import all_set_out, set_out_anew
 from weft.decide.shapes.holes import (
     as_moves_know_them,
@@ -73,8 +73,7 @@ def take_turns(
     if available.accounts.by_namespace:
         take_room(courses, available)
     replace_outliers(courses, free, now)
-    say_what_traffic_holds(every, now)
-    say_what_failures_hold(every)
+    say_what_holds_rollouts(every, now)
     return _told(every, free, now)
 
 

@@ -15,6 +15,8 @@ from weft.decide.places.handover import handed_over
 from weft.decide.replicas.survivors import strays
 from weft.domain.stumbling import stumbled
 from weft.domain.values.changed import changed
+from weft.engines.kv.host_memory import pod_needs
+from weft.placement import lacking_besides_gpus
 from weft.scaling import replaced_values
 
 if TYPE_CHECKING:
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Paid:
-    """What budgets pay a unit for: `is_short` where that is less than it wants; the others as in `Turn`."""
+    """What a unit gets: `is_short` where budgets pay less than it wants; the others as in `Turn`."""
 
     is_short: bool
     barred: bool
@@ -55,12 +57,27 @@ def turns_of(unit: Unit, state: PassState) -> list[Turn]:
     plans = [prospect.planned for prospect in known if prospect.planned is not None]
     paid = _Paid(
         is_short=bool(state.shares) and any(pool.key.uid in state.shares for pool in unit),
-        barred=pays_for_no_successor(plans, state.survivors, state.roll, state.rest, state.claims),
+        barred=pays_for_no_successor(plans, state.survivors, state.roll, state.rest, state.claims)
+        or _no_node_can_take_them(plans, state),
         frozen=any(_stays(planned, state) for planned in plans if planned.spec.scaling.max_gpus is not None),
     )
     answers = _answers(unit, known, paid, state)
     parts = zip(plans, known, answers, strict=True)
     return [_turn(planned, prospect, answer, paid, state) for planned, prospect, answer in parts]
+
+
+def _no_node_can_take_them(plans: Sequence[Planned], state: PassState) -> bool:
+    """Whether one of the pools has replicas, and every node lacks more than GPUs for one of its new revision."""
+    for planned in plans:
+        seen = state.survivors[planned.pool.key.uid]
+        if not seen.replicas or (seen.standing is not None and planned.revision in seen.standing.revisions):
+            continue
+        if any(each.assignment.revision == planned.revision for each in seen.replicas):
+            continue
+        needs = pod_needs(planned.spec, planned.plan)
+        if lacking_besides_gpus(planned.plan.shape, planned.spec.placement, state.free, needs).ever:
+            return True
+    return False
 
 
 def _stays(planned: Planned, state: PassState) -> bool:

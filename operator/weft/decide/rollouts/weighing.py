@@ -98,24 +98,29 @@ def _an_engine_is_at_it(course: Course, newcomers: Sequence[Departure], now: flo
     return starts or (ends_by_itself(failure) and remaining_seconds(failure, now) > 0)
 
 
-def say_what_traffic_holds(courses: Iterable[Course], now: float) -> None:
-    """Note which rollouts wait, with a remark; events once that is news, and for each replica that goes nonetheless."""
+def say_what_holds_rollouts(courses: Iterable[Course], now: float) -> None:
+    """Remark which rollouts wait for traffic, and which for an engine of the new revision that serves for long."""
     for course in courses:
         if course.leaving.weighing is not NOTHING_TO_WEIGH:
-            waits = _still_waits(course, now)
-            course.later = changed(course.later, waits=waits)
-            if _is_over(course.leaving.weighing, now):
-                course.why = changed(course.why, events=tuple(_below_need(course)))
-            elif waits is not None and waits.told:
-                course.why = _why_it_waits(course)
+            _say_what_traffic_holds(course, now)
+        if course.leaving.present:
+            _say_what_failures_hold(course)
 
 
-def say_what_failures_hold(courses: Iterable[Course]) -> None:
-    """Remark that replicas of an earlier revision stay, as engines of the planned one end by themselves."""
-    for course in courses:
-        leaving = course.leaving
-        if leaving.present and any(each.outlasts and each.ready for each in without(leaving.gone, leaving.present)):
-            course.why = changed(course.why, remarks=(*course.why.remarks, _STAY_FOR_A_FAILURE))
+def _say_what_traffic_holds(course: Course, now: float) -> None:
+    """Events once that is news, and for each replica that goes nonetheless."""
+    waits = _still_waits(course, now)
+    course.later = changed(course.later, waits=waits)
+    if _is_over(course.leaving.weighing, now):
+        course.why = changed(course.why, events=tuple(_below_need(course)))
+    elif waits is not None and waits.told:
+        course.why = _why_it_waits(course)
+
+
+def _say_what_failures_hold(course: Course) -> None:
+    leaving = course.leaving
+    if any(each.outlasts and each.ready for each in without(leaving.gone, leaving.present)):
+        course.why = changed(course.why, remarks=(*course.why.remarks, _STAY_FOR_A_FAILURE))
 
 
 def _why_it_waits(course: Course) -> Why:

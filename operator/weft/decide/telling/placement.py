@@ -169,7 +169,8 @@ def _why_no_slot(course: Course, have: int) -> str:
         return f"{have} of {course.wanted} replicas placed; {refusal}"
     if course.leaving.moving:
         return f"{_are_replaced(course.leaving.moving)}; {refusal}"
-    return f"the rollout finds no room for a replica of the new revision; {refusal}{_without_more_gpus(growth)}"
+    in_their_place = "" if course.turn.barred else _without_more_gpus(growth)
+    return f"the rollout finds no room for a replica of the new revision; {refusal}{in_their_place}"
 
 
 def _without_more_gpus(growth: Growth) -> str:
