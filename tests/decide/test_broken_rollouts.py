@@ -10,6 +10,7 @@ import pytest
 from tests.decide.test_drains import cordon
 from tests.decide.test_hanging import hang
 from tests.decide.test_rollouts import change, rolling_world
+from tests.decide.world import external
 from weft.decide.replicas.health import Loss
 from weft.decide.rollouts.backoff import GOOD_SECONDS, failed_again
 from weft.domain.cluster import ContainerFailure
@@ -178,3 +179,18 @@ def test_failures_of_attempts_that_start_slowly_are_in_a_row() -> None:
     found = failed_again(before, [loss], "r", 1030.0 + 4 * GOOD_SECONDS)
     assert found is not None
     assert found.count == 3
+
+
+@pytest.mark.parametrize("surge", [0, 1])
+def test_a_pool_that_lacks_places_says_that_its_rollout_waits_for_all_of_them(surge: int) -> None:
+    world = rolling_world(3, 3, RolloutSpec(max_surge=surge, max_unavailable=1))
+    spec = world.pools["chat"].spec
+    assert spec is not None
+    world.edit("chat", replace(spec, scaling=external(4)))
+    world.turn(3)
+    assert "earlier revision" not in world.condition("chat", "Placed")[2]
+    change(world)
+    world.turn(60, 20.0)
+    assert (old_ones(world), world.serving("chat")) == (3, 3)
+    told = "; until then 3 replicas of the earlier revision stay: lower the count, or raise spec.rollout.maxUnavailable"
+    assert told in world.condition("chat", "Placed")[2]

@@ -12,7 +12,8 @@ from weft.decide.places.growth import lacks_room_for
 from weft.decide.places.handover import waiting_in_queue
 from weft.decide.replicas.health import NODE_LOST_SECONDS
 from weft.decide.rollouts.avoidance import avoided_by, come_last
-from weft.decide.rollouts.rollout import limits_of
+from weft.decide.rollouts.rollout import has_to_go, limits_of, serving, without
+from weft.decide.rollouts.terms import rollout_of
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.texts.figures import counted
 from weft.domain.values.made_often import made_often
@@ -164,13 +165,25 @@ def _why_no_slot(course: Course, have: int) -> str:
     growth = course.growth
     refusal = growth.refusal.message if growth.refusal else ""
     if have < growth.desired or (growth.refusal is not None and growth.refusal.reason is Reason.Paused):
-        return f"{have} of {growth.desired} replicas placed; {refusal}"
+        return f"{have} of {growth.desired} replicas placed; {refusal}{_who_waits_for_all(course)}"
     if growth.refusal is not None and growth.refusal.reason is Reason.Preempting:
         return f"{have} of {course.wanted} replicas placed; {refusal}"
     if course.leaving.moving:
         return f"{_are_replaced(course.leaving.moving)}; {refusal}"
     in_their_place = "" if course.turn.barred else _without_more_gpus(growth)
     return f"the rollout finds no room for a replica of the new revision; {refusal}{in_their_place}"
+
+
+def _who_waits_for_all(course: Course) -> str:
+    """That a rollout replaces nobody while places lack: fewer serve than it may make unavailable."""
+    turn, leaving, rollout = course.turn, course.leaving, rollout_of(course.turn)
+    stay = without(leaving.gone, leaving.present)
+    outdated = sum(each.outdated and each.ready and has_to_go(each, rollout) for each in stay)
+    desired = course.growth.desired
+    if turn.barred or not outdated or serving(stay) - (desired - limits_of(rollout, desired).unavailable) >= 1:
+        return ""
+    of_it = f"{counted(outdated, 'replica')} of the earlier revision {'stays' if outdated == 1 else 'stay'}"
+    return f"; until then {of_it}: lower the count, or raise spec.rollout.maxUnavailable"
 
 
 def _without_more_gpus(growth: Growth) -> str:
