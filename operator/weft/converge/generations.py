@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING
 
-from weft.converge.overdue import is_overdue, overdue_in_seconds
 from weft.domain.crews import routers_before
+from weft.domain.overdue import is_overdue, overdue_in_seconds
 from weft.domain.spec import RolloutStrategy
 
 if TYPE_CHECKING:
