@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from weft.converge.generations import (
     Generation,
     answers,
+    counted,
     fronts_wanted,
     last_of_each,
     routers_of,
@@ -78,7 +79,7 @@ class EngineFronts:
         known, there = _by_engine(current, replicas), around.mine(*_front(around))
         alone = _stand_apart(pool, spec, known, around)
         if not alone:
-            known = (_merged(known),)
+            known = (counted(current, [replicas]),)
         first = _first(pool, spec, known, around) if alone else current
         names = {each.pair: _suffix(each.pair, first) for each in known}
         trouble = {engine: front_trouble(around, name) for engine, name in names.items()}
@@ -188,22 +189,7 @@ def _by_engine(current: EngineName, replicas: Sequence[Replica]) -> tuple[Genera
     for replica in replicas:
         found.setdefault(engine_of(replica, current), []).append(replica)
     others = sorted(found.keys() - {current})
-    return tuple(_counted(engine, found[engine]) for engine in (current, *others))
-
-
-def _counted(engine: EngineName, replicas: Sequence[Replica]) -> Generation:
-    """The generation of an engine; its assigned replicas keep its front even while none of them answers.
-
-    To start the front anew would take longer than that.
-    """
-    staying = sum(replica.assignment is not None for replica in replicas)
-    return Generation(engine, (staying,), (sum(answers(replica) for replica in replicas),))
-
-
-def _merged(known: Sequence[Generation]) -> Generation:
-    """One generation of all replicas, behind one front."""
-    staying, answering = (sum(each.staying[0] for each in known), sum(each.answering[0] for each in known))
-    return Generation(known[0].pair, (staying,), (answering,))
+    return tuple(counted(engine, [found[engine]]) for engine in (current, *others))
 
 
 def _stand_apart(pool: PoolRecord, spec: PoolSpec, known: Sequence[Generation], around: ObjectsAround) -> bool:
