@@ -21,13 +21,13 @@ from weft.converge.generations import (
     last_of_each,
     routers_of,
 )
+from weft.converge.replicas import every_pod_is_asked
 from weft.converge.serving import front_trouble, image_of_front, leads_to_replicas
 from weft.domain.shape import EngineName
 from weft.domain.spec import RolloutStrategy, RouterKind
 from weft.engines import engine_in, engine_label
 from weft.render import (
     FrontSpec,
-    asks_every_pod,
     chooses_front,
     front_engine,
     front_name,
@@ -90,7 +90,9 @@ class EngineFronts:
         routers = fronts_wanted(known, spec.router.replicas, taken_over=bool(serving))
         wanted = {}
         for engine in map(EngineName, routers):
-            front = replace(_plain(pool, spec, routers[engine]), alone=alone, beside=engine != first)
+            own = (each for each in replicas if not alone or engine_of(each, current) is engine)
+            plain = replace(_plain(pool, spec, routers[engine]), every_pod=every_pod_is_asked(spec, own))
+            front = replace(plain, alone=alone, beside=engine != first)
             wanted[engine] = front if engine is current else replace(front, image=image_of_front(around, names[engine]))
         return cls(current, known, wanted, first, there is not None, trouble, lasting, current in serving)
 
@@ -254,7 +256,7 @@ def _front(around: ObjectsAround, of: str = "") -> tuple[str, str, str]:
 
 
 def _plain(pool: PoolRecord, spec: PoolSpec, routers: int = 1) -> FrontSpec:
-    return FrontSpec((pool.key,), routers, spec.rollout.drain_timeout_seconds, every_pod=asks_every_pod(spec))
+    return FrontSpec((pool.key,), routers, spec.rollout.drain_timeout_seconds)
 
 
 def _render(pool: PoolRecord, spec: PoolSpec, engine: EngineName, front: FrontSpec) -> Json:
