@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -10,19 +11,20 @@ import pytest
 from tests.converge.test_gateway import AT_A_GATEWAY
 from tests.converge.world import World
 from tests.fabric.cluster import rack
-from tests.render.pools import changed, plan, pool, shape, spec
+from tests.render.pools import changed, plan, pool, shape, spec, split
 from weft.converge import Heard
 from weft.converge.draining import IDLE_GRACE_SECONDS
 from weft.converge.generations import answers
 from weft.converge.replicas import replicas_of
 from weft.domain import labels
 from weft.domain.action import ApplyObject, DeletePod, UnroutePod
-from weft.domain.snapshot import EngineWord
-from weft.domain.spec import Balancing, RouterKind, RouterSpec
-from weft.render import routed_selector
+from weft.domain.snapshot import EngineWord, ResourceKey
+from weft.domain.spec import Balancing, EngineSpec, RouterKind, RouterSpec
+from weft.domain.workload import Role
+from weft.render import front_name, pair_of, routed_selector
 
 if TYPE_CHECKING:
-    from weft.domain.snapshot import PoolRecord
+    from weft.domain.snapshot import PoolRecord, SplitRecord
     from weft.domain.spec import PoolSpec
 
 START = 2000.0
@@ -53,12 +55,78 @@ def selected(world: World, selector: dict[str, str]) -> list[str]:
 def test_services_and_fronts_choose_every_pod_that_answers(balancing: Balancing, serving: int) -> None:
     record = two_pods(balancing, RouterSpec(RouterKind.Managed))
     world = settled(record)
-    (front,) = (body for (kind, _), body in world.objects.items() if kind == "Deployment")
+    assert len(asked(world)) == serving
+    assert len(asked(settled(two_pods(balancing)))) == serving
+
+
+def asked(world: World) -> list[str]:
+    """Pods that the pool's router or endpoint picker may choose, or without one its Service."""
+    if ("InferencePool", "chat") in world.objects:
+        return selected(world, world.objects["InferencePool", "chat"]["spec"]["selector"]["matchLabels"])
+    fronts = [body for (kind, _), body in world.objects.items() if kind == "Deployment"]
+    if not fronts:
+        return selected(world, world.objects["Service", "chat"]["spec"]["selector"])
+    (front,) = fronts
     command = front["spec"]["template"]["spec"]["containers"][0]["command"]
     chosen = [pair for pair in command[command.index("--selector") + 1 :] if pair.startswith(labels.GROUP)]
-    assert len(selected(world, dict(pair.split("=") for pair in chosen))) == serving
-    world = settled(two_pods(balancing))
-    assert len(selected(world, world.objects["Service", "chat"]["spec"]["selector"])) == serving
+    return selected(world, dict(pair.split("=") for pair in chosen))
+
+
+@pytest.mark.parametrize(
+    "router", [RouterSpec(), RouterSpec(RouterKind.Managed), AT_A_GATEWAY], ids=["service", "front", "picker"]
+)
+def test_ranks_of_earlier_replicas_are_asked_until_these_are_gone(router: RouterSpec) -> None:
+    """Where the first pod is to answer for all of them from now on: of those before, it knows its own alone."""
+    before, after = two_pods(Balancing.Hybrid, router), two_pods(Balancing.Internal, router)
+    world = settled(before)
+    earlier = sorted(world.pods)
+    old, new = before.status.assignments[0], after.status.assignments[0]
+    surged = changed(after, assignments=(old, replace(new, replica=4, nodes=("a.1-t2", "a.1-t3"))))
+    world.settle(surged)
+    first, _ = sorted(set(world.pods) - set(earlier))
+    assert asked(world) == [*earlier, first]
+    world.settle(changed(surged, assignments=surged.status.assignments[1:]))
+    assert asked(world) == [first]
+
+
+def half(record: SplitRecord, role: Role, nodes: tuple[str, ...]) -> PoolRecord:
+    """A child of the split as it is planned, over two pods."""
+    assert record.spec is not None
+    asked = record.spec.prefill if role is Role.Prefill else record.spec.decode
+    planned = pool(replace(asked, pair=pair_of(record)), RANKS, nodes)
+    key = ResourceKey("InferencePool", "team", record.child_name(role), f"uid-{role.value}")
+    return replace(planned, key=key, split_uid=record.key.uid, decided=planned.generation)
+
+
+def balanced(balancing: Balancing, *args: str) -> SplitRecord:
+    record = split()
+    assert record.spec is not None
+    sides = (record.spec.prefill, record.spec.decode)
+    prefill, decode = (replace(each, balancing=balancing, engine=EngineSpec(args=args)) for each in sides)
+    return replace(record, spec=replace(record.spec, prefill=prefill, decode=decode))
+
+
+@pytest.mark.parametrize("args", [(), ("--max-num-seqs=64",)], ids=["the same pair", "another pair"])
+def test_the_front_of_a_split_asks_for_all_ranks_of_earlier_replicas(args: tuple[str, ...]) -> None:
+    """Where first pods are to answer for all from now on; an edit of the balancing alone makes no new pair.
+
+    The front of a new one asks as the spec has it.
+    """
+    before, after = balanced(Balancing.Hybrid), balanced(Balancing.Internal, *args)
+    assert bool(args) == (pair_of(before) != pair_of(after))
+    world = World(*rack("a.1", 4))
+    halves = [half(before, Role.Prefill, TRAYS), half(before, Role.Decode, ("a.1-t2", "a.1-t3"))]
+    for _ in range(4):
+        world.carry_out(*world.look_at(before, *halves).actions)
+        for each in halves:
+            world.settle(each)
+    name = front_name(before.key, pair_of(before))
+    routers = copy.deepcopy(world.objects["Deployment", name]["spec"])
+    world.carry_out(*world.look_at(after, *halves).actions)
+    assert world.objects["Deployment", name]["spec"] == routers
+    new = world.objects["Deployment", front_name(before.key, pair_of(after))]["spec"]
+    commands = [each["template"]["spec"]["containers"][0]["command"] for each in (routers, new)]
+    assert [f"{labels.RANK}=0" in each for each in commands] == [False, bool(args)]
 
 
 @pytest.mark.parametrize("balancing", [Balancing.Internal, Balancing.Hybrid])

@@ -110,13 +110,14 @@ def test_routers_of_a_pool_are_those_that_may_still_choose_its_replicas(
 def test_a_picker_is_shown_the_next_generation_once_it_is_whole(
     staying: tuple[int, int], before: tuple[int, int], shown: str, expected: str
 ) -> None:
-    known = [Generation(NEW, staying, staying), Generation(OLD, (0, 0), before)]
-    assert shown_to_a_picker(known, (2, 2), shown).pair == expected
+    desired = (2, 2)
+    known = [Generation(NEW, staying, staying, desired), Generation(OLD, (0, 0), before, (0, 0))]
+    assert shown_to_a_picker(known, desired, shown).pair == expected
 
 
 def test_a_generation_of_which_a_half_is_missing_is_never_whole() -> None:
     """Where none of a half is desired either."""
-    known = [Generation(NEW, (0, 2), (0, 2)), Generation(OLD, (0, 0), (2, 2))]
+    known = [Generation(NEW, (0, 2), (0, 2), (0, 2)), Generation(OLD, (0, 0), (2, 2), (0, 0))]
     assert shown_to_a_picker(known, (0, 2), OLD).pair == OLD
 
 
@@ -131,7 +132,7 @@ def test_a_generation_of_which_a_half_is_missing_is_never_whole() -> None:
 def test_of_two_whole_pairs_the_service_keeps_to_one_whose_front_answers(starting: set[str], expected: str) -> None:
     """The spec changed again before the second front was up: the third generation has no replicas yet."""
     none, few, more = (0, 0), (1, 1), (2, 2)
-    known = (Generation(NEWEST, none, none), Generation(NEW, more, more), Generation(OLD, none, few))
+    known = (Generation(NEWEST, none, none, none), Generation(NEW, more, more, more), Generation(OLD, none, few, none))
     why = Explanation(Reason.FrontStarting, "no pod is ready yet")
     trouble = {each.pair: why if each.pair in starting else None for each in known}
     assert Routing(known, fronts_wanted(known, 1, taken_over=False), trouble).only == expected

@@ -12,11 +12,11 @@ from tests.converge.world import World
 from tests.render.pools import NAMESPACE, UID, changed, plan, pool, shape, spec
 from weft.converge import Heard
 from weft.converge.draining import IDLE_GRACE_SECONDS, stuck_in_seconds
-from weft.converge.overdue import OVERDUE_SECONDS
 from weft.converge.replicas import Replica
 from weft.domain import labels
 from weft.domain.action import Action, ApplyObject, DeletePod, UnroutePod
 from weft.domain.cluster import PodIdentity, PodPhase, PodRecord
+from weft.domain.overdue import OVERDUE_SECONDS
 from weft.domain.reasons import Reason
 from weft.domain.shape import EngineName
 from weft.domain.snapshot import STALE_SECONDS, EngineWord, PoolRecord

@@ -199,6 +199,12 @@ class Cluster:
         self.pods[name]["status"] = {"phase": "Failed", "conditions": [], "containerStatuses": [ended]}
         self.revision += 1
 
+    def stumble(self, name: str, *, ready: bool = False) -> None:
+        """The engine of a running pod does not answer its probe, or answers again."""
+        others = [each for each in self.pods[name]["status"]["conditions"] if each["type"] != "Ready"]
+        self.pods[name]["status"]["conditions"] = [*others, _condition("Ready", str(ready))]
+        self.revision += 1
+
     def silence(self, node: str, *, ready: bool = False) -> None:
         """Kubernetes calls a node not ready, or ready again."""
         self.nodes[node]["status"]["conditions"] = [_condition("Ready", "True" if ready else "Unknown")]

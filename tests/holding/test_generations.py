@@ -124,6 +124,22 @@ def test_a_broken_generation_leaves_the_one_before_as_it_is() -> None:
     assert world.pairs() == {old}
 
 
+def test_the_front_of_an_earlier_pair_outlives_a_moment_in_which_one_of_its_halves_does_not_answer() -> None:
+    """While a pause keeps the pair: routers made anew would serve later than the engine that answers again."""
+    world = serving(1, 1, nodes=4, rollout={"paused": True})
+    (old,) = world.pairs()
+    newer(world)
+    world.turn(5)
+    born, (engine,) = world.born, world.engines("prefill", old)
+    world.cluster.stumble(engine)
+    world.turn(2)
+    world.cluster.stumble(engine, ready=True)
+    world.turn()
+    assert world.is_pair(old)
+    assert world.routers() == {old: 2}
+    assert (world.born, world.going.total()) == (born, 0)
+
+
 def test_without_room_for_a_second_generation_recreate_stops_the_first_one() -> None:
     """One node with two GPUs, and none to spare."""
     world = serving(1, 1, nodes=1, rollout={"strategy": "Recreate"})

@@ -4,8 +4,7 @@ A pass. `pool`: over one InferencePool. `split`: over one PDSplit. `observed_poo
     what both give back. `objects`: what they apply beside pods.
 Replicas. `replicas`: pods that live and die together. `starting`: created behind a gate, and released together.
     `departures`: who leaves now. `leaving`: how long one may finish requests. `draining`: out of the front first, then
-    deleted. `overdue`: pods whose end nobody waits for. `relabelling`: labels that somebody edited. `domains`: their
-    ComputeDomains.
+    deleted. `relabelling`: labels that somebody edited. `domains`: their ComputeDomains.
 Fronts. `engine_fronts`: of one pool, one for each engine. `generations`: of a split, one for each pair.
     `split_routing`: which of those are there. `counterparts`: who has nobody to exchange KV with. `fronts_as_left`: of
     a split whose spec cannot be read. `serving`: why a front does not answer. `children`: the two pools of a split.

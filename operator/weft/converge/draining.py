@@ -9,8 +9,8 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING
 
-from weft.converge.overdue import is_overdue, overdue_in_seconds
 from weft.domain.action import DeletePod, ForgetWorker, UnroutePod
+from weft.domain.overdue import is_overdue, overdue_in_seconds
 from weft.domain.reasons import Reason
 from weft.engines import LeavesBy, grace_seconds
 

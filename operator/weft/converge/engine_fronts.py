@@ -16,17 +16,18 @@ from typing import TYPE_CHECKING
 from weft.converge.generations import (
     Generation,
     answers,
+    counted,
     fronts_wanted,
     last_of_each,
     routers_of,
 )
+from weft.converge.replicas import every_pod_is_asked
 from weft.converge.serving import front_trouble, image_of_front, leads_to_replicas
 from weft.domain.shape import EngineName
 from weft.domain.spec import RolloutStrategy, RouterKind
 from weft.engines import engine_in, engine_label
 from weft.render import (
     FrontSpec,
-    asks_every_pod,
     chooses_front,
     front_engine,
     front_name,
@@ -78,7 +79,7 @@ class EngineFronts:
         known, there = _by_engine(current, replicas), around.mine(*_front(around))
         alone = _stand_apart(pool, spec, known, around)
         if not alone:
-            known = (_merged(known),)
+            known = (counted(current, [replicas]),)
         first = _first(pool, spec, known, around) if alone else current
         names = {each.pair: _suffix(each.pair, first) for each in known}
         trouble = {engine: front_trouble(around, name) for engine, name in names.items()}
@@ -89,7 +90,9 @@ class EngineFronts:
         routers = fronts_wanted(known, spec.router.replicas, taken_over=bool(serving))
         wanted = {}
         for engine in map(EngineName, routers):
-            front = replace(_plain(pool, spec, routers[engine]), alone=alone, beside=engine != first)
+            own = (each for each in replicas if not alone or engine_of(each, current) is engine)
+            plain = replace(_plain(pool, spec, routers[engine]), every_pod=every_pod_is_asked(spec, own))
+            front = replace(plain, alone=alone, beside=engine != first)
             wanted[engine] = front if engine is current else replace(front, image=image_of_front(around, names[engine]))
         return cls(current, known, wanted, first, there is not None, trouble, lasting, current in serving)
 
@@ -188,22 +191,7 @@ def _by_engine(current: EngineName, replicas: Sequence[Replica]) -> tuple[Genera
     for replica in replicas:
         found.setdefault(engine_of(replica, current), []).append(replica)
     others = sorted(found.keys() - {current})
-    return tuple(_counted(engine, found[engine]) for engine in (current, *others))
-
-
-def _counted(engine: EngineName, replicas: Sequence[Replica]) -> Generation:
-    """The generation of an engine; its assigned replicas keep its front even while none of them answers.
-
-    To start the front anew would take longer than that.
-    """
-    staying = sum(replica.assignment is not None for replica in replicas)
-    return Generation(engine, (staying,), (sum(answers(replica) for replica in replicas),))
-
-
-def _merged(known: Sequence[Generation]) -> Generation:
-    """One generation of all replicas, behind one front."""
-    staying, answering = (sum(each.staying[0] for each in known), sum(each.answering[0] for each in known))
-    return Generation(known[0].pair, (staying,), (answering,))
+    return tuple(counted(engine, [found[engine]]) for engine in (current, *others))
 
 
 def _stand_apart(pool: PoolRecord, spec: PoolSpec, known: Sequence[Generation], around: ObjectsAround) -> bool:
@@ -268,7 +256,7 @@ def _front(around: ObjectsAround, of: str = "") -> tuple[str, str, str]:
 
 
 def _plain(pool: PoolRecord, spec: PoolSpec, routers: int = 1) -> FrontSpec:
-    return FrontSpec((pool.key,), routers, spec.rollout.drain_timeout_seconds, every_pod=asks_every_pod(spec))
+    return FrontSpec((pool.key,), routers, spec.rollout.drain_timeout_seconds)
 
 
 def _render(pool: PoolRecord, spec: PoolSpec, engine: EngineName, front: FrontSpec) -> Json:

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING
 
-from weft.converge.overdue import is_overdue, overdue_in_seconds
 from weft.domain.crews import routers_before
+from weft.domain.overdue import is_overdue, overdue_in_seconds
 from weft.domain.spec import RolloutStrategy
 
 if TYPE_CHECKING:
@@ -33,15 +33,16 @@ NEARLY = 0.25  # of a router
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """How many replicas of one pair answer, for each half (prefill, decode).
+    """How many replicas of one pair there are, for each half (prefill, decode).
 
-    `answering` counts all that answer, `staying` only those that have an assignment. For an engine of one pool
-    (`converge/engine_fronts.py`) both have one entry, and `staying` counts assigned replicas that do not answer, too.
+    `answering` counts all that answer, `assigned` all that have an assignment, and `staying` those of which both is so.
+    For an engine of one pool (`converge/engine_fronts.py`) each has one entry.
     """
 
     pair: str
     staying: tuple[int, ...]
     answering: tuple[int, ...]
+    assigned: tuple[int, ...]
 
     @property
     def is_pair(self) -> bool:
@@ -52,17 +53,21 @@ class Generation:
 def generations_of(current: str, halves: Sequence[Sequence[Replica]]) -> tuple[Generation, ...]:
     """Generations that have replicas, with the current one always first; `halves` are (prefill, decode)."""
     others = {pair_of_replica(replica) for half in halves for replica in half if replica.pods} - {current}
-    return tuple(_counted(pair, halves) for pair in (current, *sorted(others)))
+    return tuple(
+        counted(pair, [[each for each in half if pair_of_replica(each) == pair] for half in halves])
+        for pair in (current, *sorted(others))
+    )
 
 
 def fronts_wanted(known: Sequence[Generation], usual: int, *, taken_over: bool) -> dict[str, int]:
     """How many routers each generation shall have, by pair; those that are left out have none.
 
     An earlier generation keeps its front while its replicas are to stay, or until requests are `taken_over`, that is,
-    until a generation that stays serves.
+    until a generation that stays serves. While none of its replicas answers, too: to start the front anew would take
+    longer than that. Beside two generations that serve it does not, as a Service cannot choose two of three.
     """
     current, *others = known
-    kept = [each for each in others if min(each.staying) > 0 or (each.is_pair and not taken_over)]
+    kept = [each for each in others if min(each.assigned) > 0 or (each.is_pair and not taken_over)]
     pairs = [each for each in (current, *kept) if each.is_pair]
     if len(pairs) < 2:  # noqa: PLR2004 - one beside another
         return {each.pair: usual for each in (current, *kept)}
@@ -159,7 +164,12 @@ def answers(replica: Replica) -> bool:
     return any(pod.routed and pod.serves for pod in replica.pods)
 
 
-def _counted(pair: str, halves: Sequence[Sequence[Replica]]) -> Generation:
-    found = [[each for each in half if answers(each) and pair_of_replica(each) == pair] for half in halves]
-    staying = tuple(sum(each.assignment is not None for each in half) for half in found)
-    return Generation(pair, staying, tuple(len(half) for half in found))
+def counted(pair: str, halves: Sequence[Sequence[Replica]]) -> Generation:
+    """The generation of a pair, by its replicas in each half."""
+    answering = [[each for each in half if answers(each)] for half in halves]
+    staying, assigned = (tuple(map(_assigned, each)) for each in (answering, halves))
+    return Generation(pair, staying, tuple(map(len, answering)), assigned)
+
+
+def _assigned(replicas: Iterable[Replica]) -> int:
+    return sum(each.assignment is not None for each in replicas)

@@ -16,6 +16,7 @@ from weft.converge.objects import OF_GATEWAYS
 from weft.converge.observed_pool import ObservedPool
 from weft.converge.phases import with_phases
 from weft.converge.relabelling import Relabelling
+from weft.converge.replicas import every_pod_is_asked
 from weft.converge.serving import before_routers, front_trouble, route_trouble
 from weft.converge.starting import create_missing, release_whole, waits_for_domain
 from weft.domain import labels
@@ -26,7 +27,6 @@ from weft.domain.status import PoolProgress
 from weft.engines import adapter_for, engine_label
 from weft.render import (
     ENDPOINTS,
-    asks_every_pod,
     leader_selector,
     pool_labels,
     render_disruption_budget,
@@ -138,7 +138,9 @@ def wanted_objects(
     spans = plan is not None and plan.shape.pods > 1
     spanned = any(pod.rank > 0 for replica in replicas for pod in replica.pods)
     only = fronts.only if fronts is not None else {}
-    found = [render_service(pool, only, directly=directly), render_disruption_budget(pool)]
+    every_pod = every_pod_is_asked(pool.spec, replicas)
+    service = render_service(pool, only, every_pod=every_pod, directly=directly)
+    found = [service, render_disruption_budget(pool)]
     if spans or spanned:
         found.append(render_ranks_service(pool))
     if fronts is not None:
@@ -179,7 +181,7 @@ def _picked(key: ResourceKey, spec: PoolSpec, plan: Plan, replicas: Sequence[Rep
     port = adapter_for(engine).port
     chosen = [each for each in replicas if adapter_for(engine_of(each, engine)).port == port]
     alone = ((labels.ENGINE_NAME, engine_label(engine)),) if len(chosen) < len(replicas) else ()
-    selector = (*routed_selector(key, every_pod=asks_every_pod(spec)), *alone)
+    selector = (*routed_selector(key, every_pod=every_pod_is_asked(spec, replicas)), *alone)
     return selector, range(port, port + _ports_of_all(chosen))
 
 

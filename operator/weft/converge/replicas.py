@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from weft.render import asks_every_pod
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from weft.domain.cluster import PodRecord
     from weft.domain.snapshot import PoolRecord
+    from weft.domain.spec import PoolSpec
     from weft.domain.status import Assignment
 
 
@@ -76,3 +79,12 @@ def replicas_of(pool: PoolRecord, pods: Iterable[PodRecord]) -> tuple[Replica, .
         Replica(number, assigned.get(number), tuple(sorted(members, key=lambda pod: pod.rank)))
         for number, members in sorted(found.items())
     )
+
+
+def every_pod_is_asked(spec: PoolSpec | None, replicas: Iterable[Replica]) -> bool:
+    """Whether routers, Services and pickers choose every pod of these replicas that takes requests, or first ones only.
+
+    So the spec has it, or one of an earlier revision needs it: its other pods take requests for ranks that its first
+    one does not know. Of replicas whose first pod answers for all ranks either way chooses the same.
+    """
+    return asks_every_pod(spec) or any(pod.rank > 0 and pod.api_servers for each in replicas for pod in each.pods)

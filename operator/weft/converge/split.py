@@ -15,7 +15,7 @@ from weft.converge.fronts_as_left import fronts_as_left
 from weft.converge.generations import pair_of_replica
 from weft.converge.objects import ObjectsAround
 from weft.converge.phases import with_phases
-from weft.converge.replicas import replicas_of
+from weft.converge.replicas import every_pod_is_asked, replicas_of
 from weft.converge.serving import image_of_front
 from weft.converge.split_conditions import split_conditions, why_no_requests
 from weft.converge.split_routing import Routing
@@ -26,7 +26,6 @@ from weft.domain.status import SplitProgress
 from weft.render import (
     SIDECAR_PORT,
     FrontSpec,
-    asks_every_pod,
     paired_selector,
     render_child_pool,
     render_endpoints,
@@ -39,11 +38,12 @@ from weft.render import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from weft.domain.cluster import ObjectRecord, PodRecord
     from weft.domain.shape import EngineName
     from weft.domain.snapshot import PoolRecord, SplitRecord
+    from weft.domain.spec import SplitSpec
     from weft.domain.workload import Role
     from weft.render import Json
 
@@ -104,10 +104,10 @@ def _front(split: SplitRecord, sides: Sequence[SideState], routing: Routing, aro
     pools = tuple(side.pool.key for side in sides if side.pool is not None)
     if split.spec is None or split.status.engine is None or split.spec.router.kind is RouterKind.Nothing:
         return ()
-    every_pod = asks_every_pod(split.spec.prefill) or asks_every_pod(split.spec.decode)
+    every_pod = {pair: _asks_every_pod(split.spec, sides, pair) for pair in routing.routers}
     if split.router_kind is RouterKind.Gateway:
         whole = len(pools) == len(SIDES) and routing.lacks is None
-        return _route(split, routing, every_pod=every_pod) if whole else ()
+        return _route(split, routing, every_pod) if whole else ()
     service = render_split_service(split, paired=bool(routing.pairs), only=routing.only)
     if len(pools) < len(SIDES):
         return (service,)
@@ -116,7 +116,7 @@ def _front(split: SplitRecord, sides: Sequence[SideState], routing: Routing, aro
     current = routing.current.pair
     images = {pair: image_of_front(around, pair) if pair != current else "" for pair in routing.routers}
     fronts = [
-        FrontSpec(pools, count, drain, pair, every_pod, engine.image, image=images[pair])
+        FrontSpec(pools, count, drain, pair, every_pod[pair], engine.image, image=images[pair])
         for pair, count in routing.routers.items()
     ]
     engines = {pair: _engine(sides, pair, engine.name) if pair != current else engine.name for pair in routing.routers}
@@ -130,13 +130,21 @@ def _engine(sides: Sequence[SideState], pair: str, current: EngineName) -> Engin
     return next((engine_of(replica, current) for replica in replicas), current)
 
 
-def _route(split: SplitRecord, routing: Routing, *, every_pod: bool) -> tuple[Json, ...]:
+def _asks_every_pod(spec: SplitSpec, sides: Sequence[SideState], pair: str) -> bool:
+    """Whether the front of a pair asks every pod: an earlier pair may not answer as the spec has it now."""
+    return any(
+        every_pod_is_asked(half, (each for each in side.replicas if pair_of_replica(each) == pair))
+        for half, side in zip((spec.prefill, spec.decode), sides, strict=True)
+    )
+
+
+def _route(split: SplitRecord, routing: Routing, every_pod: Mapping[str, bool]) -> tuple[Json, ...]:
     """What a Gateway needs to reach the generation that serves."""
     gateway = split.spec.router.gateway if split.spec is not None else None
     if gateway is None:
         return ()
     tags, pair = split_labels(split), next(iter(routing.routers))  # the one that the picker is shown
-    selector = paired_selector(split.key, pair, every_pod=every_pod, paired=bool(routing.pairs))
+    selector = paired_selector(split.key, pair, every_pod=every_pod[pair], paired=bool(routing.pairs))
     endpoints = render_endpoints(split.key, tags, selector, (SIDECAR_PORT,), gateway)
     return endpoints, render_route(split.key, tags, gateway)
 

@@ -59,9 +59,15 @@ class Turn:
         return f"{self.planned.pool.key.namespace}/{self.planned.pool.key.name}"
 
     @property
+    def predecessors(self) -> tuple[PodRecord, ...]:
+        """Pods of another revision that still exist although nothing assigns them any more."""
+        planned = self.planned.revision
+        return tuple(pod for pod in self.left if pod.identity is not None and pod.identity.revision != planned)
+
+    @property
     def draining(self) -> bool:
-        """Whether pods of another revision still exist although nothing assigns them any more."""
-        return any(pod.identity is not None and pod.identity.revision != self.planned.revision for pod in self.left)
+        """Whether there are any of these, whether they end or not."""
+        return bool(self.predecessors)
 
 
 @dataclass(frozen=True, slots=True)

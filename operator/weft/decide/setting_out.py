@@ -16,6 +16,7 @@ from weft.decide.rollouts.backoff import ends_by_itself, failure_of, remaining_s
 from weft.decide.rollouts.drains import displacement, is_urgent, noticed_at, over_seconds, serves_seconds
 from weft.decide.rollouts.pairing import alone_in
 from weft.decide.rollouts.pauses import is_apart, is_hidden
+from weft.decide.rollouts.predecessors import awaited
 from weft.decide.rollouts.rollout import arriving, keep_the_last, leaving, without
 from weft.decide.rollouts.terms import rollout_of
 from weft.decide.rollouts.weighing import weigh
@@ -238,10 +239,10 @@ def _why_nobody_comes(turn: Turn, start: Start, failure: Failure | None, present
         return Reason.BackingOff
     if turn.frozen:
         return Reason.BudgetExhausted
-    return Reason.Draining if _waits_for_drain(turn, present) else None
+    return Reason.Draining if _waits_for_drain(turn, present, start.now) else None
 
 
-def _waits_for_drain(turn: Turn, present: Iterable[Departure]) -> bool:
-    """Recreate never runs two revisions at once: new replicas wait until pods of the old ones are gone."""
+def _waits_for_drain(turn: Turn, present: Iterable[Departure], now: float) -> bool:
+    """Recreate never runs two revisions at once: new replicas wait until pods of the old ones are gone, or overdue."""
     recreates = rollout_of(turn).strategy is RolloutStrategy.Recreate
-    return recreates and (any(each.outdated for each in present) or turn.draining)
+    return recreates and (any(each.outdated for each in present) or bool(awaited(turn, now)))

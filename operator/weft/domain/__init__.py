@@ -6,9 +6,9 @@ A pass. `snapshot`: all that a decision may look at. `decision`: what comes of i
     `crews`: pods by who owns them. `stumbling`: whom a mistake of ours is about. `coded`: all of these as JSON.
 What Weft keeps. `status`: in statuses. `pool_memory`: in memory, from pass to pass. `forecast`: what traffic taught.
     `moves`: who moves for whom.
-The cluster. `cluster`: nodes and pods. `fabric`: what is free on them. `room`: how much of that new replicas may take.
-    `reports`: what drivers and topologies add. `quotas`, `queueing`: who else limits pods. `start_up`: how long they
-    take.
+The cluster. `cluster`: nodes and pods. `overdue`: pods whose end nobody waits for. `fabric`: what is free on nodes.
+    `room`: how much of that new replicas may take. `reports`: what drivers and topologies add. `quotas`, `queueing`:
+    who else limits pods. `start_up`: how long they take.
 What users ask for. `spec`: all of it. `workload`: traffic, and its SLO. `scaling_spec`: who owns the count, and within
     which bounds. `rollout_limits`: in whole replicas. `relaxations`: of security.
 One replica. `model`: its architecture. `hardware`: its accelerators. `shape`: how it is built. `calibration`: how far

@@ -54,13 +54,16 @@ def asks_every_pod(spec: PoolSpec | None) -> bool:
     return spec is not None and spec.balancing is not Balancing.Internal
 
 
-def render_service(pool: PoolRecord, only: Mapping[str, str] = NOTHING_MORE, *, directly: bool = False) -> Json:
+def render_service(
+    pool: PoolRecord, only: Mapping[str, str] = NOTHING_MORE, *, every_pod: bool = False, directly: bool = False
+) -> Json:
     """The pool's Service, for its replicas or its managed routers, of the latter only those with the labels `only`.
 
-    With `directly` it is for the replicas though there are to be routers.
+    Of replicas it chooses the first pods, or `every_pod` that takes requests. With `directly` it is for them though
+    there are to be routers.
     """
     managed = pool.router_kind is RouterKind.Managed and not directly
-    replicas = dict(routed_selector(pool.key, every_pod=asks_every_pod(pool.spec)))
+    replicas = dict(routed_selector(pool.key, every_pod=every_pod))
     return _service(pool.key, pool_labels(pool), {**front_selector(pool.key), **only} if managed else replicas)
 
 

@@ -2,6 +2,6 @@
 
 `rollout`: within which limits replicas leave and come. `terms`: where other limits count than those of the spec.
     `weighing`: what traffic needs more than those. `pairing`: which replicas of a new pair serve. `pauses`: what a
-    pause means for a split. `drains`: nodes that go away.
+    pause means for a split. `drains`: nodes that go away. `predecessors`: whose end `Recreate` waits for.
 `backoff`: how long the next attempt waits. `avoidance`: which nodes come last for it.
 """

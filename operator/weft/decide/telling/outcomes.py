@@ -17,6 +17,7 @@ from weft.decide.plans.left_shapes import shape_left
 from weft.decide.replicas.succession import tries_again_after_seconds
 from weft.decide.rollouts.avoidance import avoided_by
 from weft.decide.rollouts.backoff import remaining_seconds
+from weft.decide.rollouts.predecessors import overdue_first_in_seconds
 from weft.decide.rollouts.rollout import serving
 from weft.decide.rollouts.weighing import waits_on_seconds
 from weft.decide.shapes.at_maximum import has_outgrown_one, met_lately, what_came
@@ -149,6 +150,7 @@ def _waits(course: Course, memory: ScaleMemory, free: FreeMap, now: float) -> tu
         tries_again_after_seconds(growth.added, growth.planned, free),
         wake_after_seconds(memory.outliers, now),
         later.counted_in_seconds,
+        overdue_first_in_seconds(turn, now) if growth.held is Reason.Draining else None,
         _until_its_count_follows(course, memory.gave_up_room, now) if memory.gave_up_room is not None else None,
         min((each.serves_seconds for each in course.leaving.moving if each.lasts), default=None),
         waits_on_seconds(later.waits, now) if later.waits is not None else None,

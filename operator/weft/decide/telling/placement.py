@@ -12,6 +12,7 @@ from weft.decide.places.growth import lacks_room_for
 from weft.decide.places.handover import waiting_in_queue
 from weft.decide.replicas.health import NODE_LOST_SECONDS
 from weft.decide.rollouts.avoidance import avoided_by, come_last
+from weft.decide.rollouts.predecessors import who_is_awaited
 from weft.decide.rollouts.rollout import has_to_go, limits_of, serving, without
 from weft.decide.rollouts.terms import rollout_of
 from weft.domain.reasons import Explanation, Reason
@@ -66,18 +67,19 @@ def _placement(course: Course, free: FreeMap, now: float) -> Explanation:
         told = f"{_why_waiting(course.failure)}{come_last(avoided_by(turn, now))}"
         return Explanation(Reason.BackingOff, told)
     if have < growth.desired:
-        return _others_wait(course, have)
+        return _others_wait(course, have, now)
     if turn.scale.shortfall is not None:
         return turn.scale.shortfall
     return _queueing(course) or _all_placed(course, free)
 
 
-def _others_wait(course: Course, have: int) -> Explanation:
+def _others_wait(course: Course, have: int, now: float) -> Explanation:
     """What missing replicas wait for: a drain, or where what serves stays, a budget that pays for one more."""
     told = f"{have} of {course.growth.desired} replicas placed"
     if course.growth.held is Reason.BudgetExhausted:
         return Explanation(Reason.BudgetExhausted, f"{told}; {why_none_comes(course.turn.scale)}")
-    return Explanation(Reason.Draining, f"{told}; others wait for a drain")
+    left = who_is_awaited(course.turn, now) if course.growth.held is Reason.Draining else ""
+    return Explanation(Reason.Draining, f"{told}; others wait for {f'the end of {left}' if left else 'a drain'}")
 
 
 def _all_placed(course: Course, free: FreeMap) -> Explanation:
