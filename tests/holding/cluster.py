@@ -201,8 +201,11 @@ class Cluster:
 
     def stumble(self, name: str, *, ready: bool = False) -> None:
         """The engine of a running pod does not answer its probe, or answers again."""
-        others = [each for each in self.pods[name]["status"]["conditions"] if each["type"] != "Ready"]
-        self.pods[name]["status"]["conditions"] = [*others, _condition("Ready", str(ready))]
+        status, told = self.pods[name]["status"], ("Ready", "ContainersReady")
+        others = [each for each in status["conditions"] if each["type"] not in told]
+        now = [{**_condition(kind, str(ready)), "lastTransitionTime": stamp(self.now)} for kind in told]
+        began = {"running": {"startedAt": self.pods[name]["metadata"]["creationTimestamp"]}}
+        self.pods[name]["status"] = {**status, "conditions": [*others, *now], "containerStatuses": [{"state": began}]}
         self.revision += 1
 
     def silence(self, node: str, *, ready: bool = False) -> None:

@@ -124,6 +124,24 @@ def test_a_broken_generation_leaves_the_one_before_as_it_is() -> None:
     assert world.pairs() == {old}
 
 
+@pytest.mark.parametrize("half", HALVES)
+def test_a_pair_that_misses_a_probe_stays_while_the_next_generation_is_broken(half: str) -> None:
+    """Nobody could make it anew: its spec is gone."""
+    world = serving(1, 1, nodes=4)
+    (old,) = world.pairs()
+    (engine,) = world.engines(half, old)
+    newer(world)
+    for step in range(30):
+        world.turn()
+        for pair in world.pairs() - {old}:
+            for name in [name for each in HALVES for name in world.engines(each, pair)]:
+                world.cluster.crash(name)
+        if step in (9, 11):
+            world.cluster.stumble(engine, ready=step == 11)
+    assert world.is_pair(old)
+    assert world.routers() == {old: 2}
+
+
 def test_the_front_of_an_earlier_pair_outlives_a_moment_in_which_one_of_its_halves_does_not_answer() -> None:
     """While a pause keeps the pair: routers made anew would serve later than the engine that answers again."""
     world = serving(1, 1, nodes=4, rollout={"paused": True})
