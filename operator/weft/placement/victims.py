@@ -29,7 +29,8 @@ class Departure:
     Requests that it takes within `serves_seconds` have time to finish, and `lasts` says that it takes them, as nobody
     else serves. `share` is its part of the capacity of a replica of the planned shape, by GPUs, at most 1. It is
     `stranded` if one of its nodes is gone: it still serves, for an unknown time. It is `unmade` if it was outdated
-    before all of its pods were created: converging creates no more of them.
+    before all of its pods were created: converging creates no more of them. It is `counted_on` if its pair in a split
+    would serve too little without it.
     """
 
     assignment: Assignment
@@ -44,6 +45,7 @@ class Departure:
     share: float = 1.0
     stranded: bool = False
     unmade: bool = False
+    counted_on: bool = False
 
     @property
     def may_return(self) -> bool:

@@ -47,15 +47,16 @@ def _not_shown(turns: Sequence[Turn]) -> frozenset[tuple[str, int]]:
     """
     shown = turns[0].planned.pool.shown
     ready = [(turn, each) for turn in turns for each in turn.survivors.replicas if each.ready]
-    known = any(_pair_of(each, turn) == shown for turn, each in ready)
+    known = any(pair_of_replica(each, turn) == shown for turn, each in ready)
     return frozenset(
         (turn.planned.pool.key.uid, each.assignment.replica)
         for turn, each in ready
-        if (_pair_of(each, turn) != shown if known else not is_earlier(each, turn))
+        if (pair_of_replica(each, turn) != shown if known else not is_earlier(each, turn))
     )
 
 
-def _pair_of(replica: AssignedReplica, turn: Turn) -> str:
+def pair_of_replica(replica: AssignedReplica, turn: Turn) -> str:
+    """The pair that a replica was rendered for, or will be."""
     return replica.pods[0].pair if replica.pods else turn.planned.spec.pair
 
 
@@ -65,4 +66,4 @@ def _new(turn: Turn) -> list[AssignedReplica]:
 
 def is_earlier(replica: AssignedReplica, turn: Turn) -> bool:
     """Whether it was rendered for another pair; one without pods will be for this one."""
-    return _pair_of(replica, turn) != turn.planned.spec.pair
+    return pair_of_replica(replica, turn) != turn.planned.spec.pair
