@@ -156,14 +156,12 @@ def arriving(replicas: Sequence[Departure], desired: int, rollout: RolloutSpec) 
 
 
 def _beyond_the_surge(replicas: Sequence[Departure], desired: int, rollout: RolloutSpec) -> float:
-    """How many more come as so many would be gone, if their pairs did not count on them; none without a surge.
+    """How many more come, as so many would be gone if their pairs did not count on them.
 
     Else a half full of these would never have a replica of the next pair.
     """
-    limits = limits_of(rollout, desired)
     held = _shares(each for each in replicas if each.counted_on and has_to_go(each, rollout))
-    spare = floor(serving(replicas) - desired + limits.unavailable + ROUNDING) if held > 0 and limits.surge > 0 else 0
-    return min(held, max(0, spare))
+    return min(held, max(0, floor(serving(replicas) - desired + ROUNDING)))
 
 
 def has_to_go(each: Departure, rollout: RolloutSpec) -> bool:
