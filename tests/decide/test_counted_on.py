@@ -106,12 +106,12 @@ def test_a_replica_that_its_pair_counts_on_stays_and_one_more_comes_beyond_the_s
     assert 0 == arriving([*counted, coming], 1, SURGE)
 
 
-def test_without_a_surge_nobody_comes_beyond_it() -> None:
-    in_place, counted = (
-        RolloutSpec(max_surge=0, max_unavailable=1),
-        [replica(0, counted=True), replica(1, counted=True)],
-    )
-    assert 0 == arriving(counted, 2, in_place)
+def test_a_half_that_shrinks_in_mid_roll_keeps_what_its_pair_counts_on() -> None:
+    """The newest one goes first, but not if the other half has a counterpart for it and none for an older one."""
+    two = [replica(0, outdated=False), replica(1, outdated=False)]
+    assert [1] == [each.assignment.replica for each in leaving(two, 1, SURGE, free_map([board("b-0")]))]
+    counted = [two[0], replace(two[1], counted_on=True)]
+    assert [0] == [each.assignment.replica for each in leaving(counted, 1, SURGE, free_map([board("b-0")]))]
 
 
 # whole rolls
