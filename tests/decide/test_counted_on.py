@@ -15,6 +15,7 @@ from tests.fabric.cluster import board
 from tests.placement.cases import free_map
 from weft.decide.rollouts.counted_on import ServingHalf, counted_on
 from weft.decide.rollouts.rollout import arriving, leaving
+from weft.domain.reasons import Reason
 from weft.domain.spec import RolloutSpec
 from weft.domain.status import Assignment
 from weft.placement import Departure
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 HALVES = ("pd-prefill", "pd-decode")
 NEW = "new"
 SURGE = RolloutSpec(max_surge=1, max_unavailable=0)
+EITHER = RolloutSpec(max_surge=1, max_unavailable=1)
 
 
 def replica(number: int, *, outdated: bool = True, counted: bool = False) -> Departure:
@@ -150,7 +152,7 @@ def least_until_through(here: Loaded, turns: int = 80) -> float:
 
 
 @pytest.mark.parametrize("counts", [(1, 1), (2, 2), (3, 3), (1, 4)])
-@pytest.mark.parametrize("rollout", [SURGE, RolloutSpec(max_surge=1, max_unavailable=1)], ids=["none", "one"])
+@pytest.mark.parametrize("rollout", [SURGE, EITHER], ids=["none", "one"])
 def test_a_half_that_is_edited_alone_in_mid_roll_leaves_no_less_than_may_be_missing(
     counts: tuple[int, int], rollout: RolloutSpec
 ) -> None:
@@ -162,6 +164,30 @@ def test_a_half_that_is_edited_alone_in_mid_roll_leaves_no_less_than_may_be_miss
         here.turn(turns)
         relabel(here, name, "x")
         assert least_until_through(here) >= 1.0 - may_lack - 1e-9, (turns, name)
+
+
+@pytest.mark.parametrize("counts", [(3, 2), (2, 3), (4, 3)])
+def test_what_traffic_needs_weighs_more_than_what_may_be_missing_of_three_generations_too(
+    counts: tuple[int, int],
+) -> None:
+    for turns in range(3, 9):
+        here = loaded_split(counts, 24, EITHER, (float(counts[0]), float(counts[1])))
+        here.change("2")
+        here.turn(turns)
+        here.change("3")
+        assert least_until_through(here) >= 1.0 - 1e-9, turns
+
+
+def test_a_roll_in_which_pairs_count_on_replicas_is_not_said_to_wait_for_traffic() -> None:
+    here = loaded_split((3, 2), 24, EITHER, (0.5, 0.5))
+    here.change("2")
+    here.turn(5)
+    here.world.scheduler_works = False  # the third generation does not start
+    here.change("3")
+    here.turn(30)
+    assert Reason.RolloutWaits not in here.told
+    here.world.scheduler_works = True
+    least_until_through(here)
 
 
 @pytest.mark.parametrize("counts", [(1, 2), (2, 1), (1, 4)])
