@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -13,14 +14,15 @@ from weft.decide.places.spares import gives_way_to_its_spare
 from weft.decide.replicas.promises import keep_promise, take_back
 from weft.decide.rollouts.avoidance import avoided_by
 from weft.decide.rollouts.backoff import ends_by_itself, failure_of, remaining_seconds
+from weft.decide.rollouts.counted_on import ServingHalf, counted_on
 from weft.decide.rollouts.drains import displacement, is_urgent, noticed_at, over_seconds, serves_seconds
-from weft.decide.rollouts.pairing import alone_in
+from weft.decide.rollouts.pairing import alone_in, pair_of_replica, rolls_as_a_pair
 from weft.decide.rollouts.pauses import is_apart, is_hidden
 from weft.decide.rollouts.predecessors import awaited
-from weft.decide.rollouts.rollout import arriving, keep_the_last, leaving, without
+from weft.decide.rollouts.rollout import arriving, keep_the_last, leaving, limits_of, without
 from weft.decide.rollouts.terms import rollout_of
 from weft.decide.rollouts.weighing import weigh
-from weft.decide.shapes.holes import changes_shape, kept_for_want_of_room, kept_while_frozen, new_shapes_fit
+from weft.decide.shapes.holes import changes_shape, fit, kept_for_want_of_room, kept_while_frozen, new_shapes_fit
 from weft.domain.reasons import Reason
 from weft.domain.spec import RolloutStrategy
 from weft.domain.stumbling import stumbled
@@ -29,7 +31,7 @@ from weft.placement import Departure
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from weft.decide.course import Turn
+    from weft.decide.course import Turn, Weighing
     from weft.decide.replicas.health import AssignedReplica
     from weft.decide.shapes.start import Start
     from weft.domain.status import Failure
@@ -95,9 +97,54 @@ def _has_its_place_back(each: Departure, turn: Turn, start: Start) -> bool:
 
 def _together(turns: Sequence[Turn], start: Start) -> list[Course]:
     """The courses of one pool, or of both halves of a split."""
-    alone = alone_in(turns) if len(turns) > 1 else start.alone
-    begun = replace(start, alone=alone) if alone else start
-    return [_set_out(turn, begun, turns) for turn in turns]
+    if len(turns) == 1 or not any(map(rolls_as_a_pair, turns)):
+        return [_set_out(turn, start, turns) for turn in turns]
+    begun = replace(start, alone=alone_in(turns))
+    held = replace(begun, counted_on=_counted_on(turns, begun))
+    courses = [_set_out(turn, held, turns) for turn in turns]
+    if held.counted_on and _nothing_goes_on(courses, start):
+        courses = [_set_out(turn, begun, turns) for turn in turns]
+    return courses
+
+
+def _counted_on(turns: Sequence[Turn], start: Start) -> frozenset[tuple[str, int]]:
+    """(Pool UID, replica id) of those without which the pairs of a split that rolls would serve too little.
+
+    None where one generation is shown at a time, where all go first, or where another scheduler has the places.
+    """
+    if any(_rolls_without_counting(turn) for turn in turns):
+        return frozenset()
+    found = counted_on([_serving_half(turn, start, turns) for turn in turns], turns[0].planned.spec.pair)
+    return frozenset(
+        (turn.planned.pool.key.uid, each) for turn, counted in zip(turns, found, strict=True) for each in counted
+    )
+
+
+def _rolls_without_counting(turn: Turn) -> bool:
+    spec = turn.planned.spec
+    return spec.has_sidecar or spec.rollout.strategy is RolloutStrategy.Recreate or turn.asked is not None
+
+
+def _serving_half(turn: Turn, start: Start, unit: Sequence[Turn]) -> ServingHalf:
+    present = _departures(turn, start)
+    by_pair: dict[str, list[Departure]] = defaultdict(list)
+    for replica, each in zip(turn.survivors.replicas, present, strict=True):
+        if each.ready and not each.urgent and not each.stranded:
+            by_pair[pair_of_replica(replica, turn)].append(each)
+    keeps = _weighing(present, turn, start, unit).keeps
+    limits = limits_of(rollout_of(turn), turn.scale.desired, keeps)
+    return ServingHalf(turn.scale.desired, limits.unavailable, by_pair)
+
+
+def _nothing_goes_on(courses: Sequence[Course], start: Start) -> bool:
+    """Whether nobody leaves a split, is on the way, or has room to come: it would roll no further, for ever."""
+    if any(course.leaving.gone or course.growth.held is not None for course in courses):
+        return False
+    if not all(replica.ready for course in courses for replica in course.turn.survivors.replicas):
+        return False
+    coming = [course.growth for course in courses if course.growth.missing > 0]
+    paid = start.accounts.short([growth.planned for growth in coming]) is None
+    return not (coming and paid and fit(coming, start.free))
 
 
 def _set_out(turn: Turn, start: Start, unit: Sequence[Turn]) -> Course:
@@ -122,15 +169,20 @@ def _at_rest(turn: Turn, start: Start) -> Growth:
 
 def _leaving(turn: Turn, start: Start, unit: Sequence[Turn]) -> Leaving:
     """Who leaves now, and who once it is replaced."""
-    present, rollout = _departures(turn, start), rollout_of(turn)
+    present = _departures(turn, start)
     if any(ends_by_itself(failure_of(each, start.now)) for each in unit):
         present = [replace(each, outlasts=each.outdated and each.displaced is None) for each in present]
-    lets_go = rollout.max_unavailable != 0 or rollout.max_surge == 0
-    going = lets_go and any(each.outdated or each.displaced is not None for each in present)
-    weighing = weigh(turn, unit, start.now) if going else NOTHING_TO_WEIGH
+    weighing = _weighing(present, turn, start, unit)
     gone = _let_go(present, turn, start, weighing.keeps)
     moving = without(gone, [each for each in present if each.displaced is not None])
     return Leaving(tuple(present), gone, tuple(moving), weighing)
+
+
+def _weighing(present: Sequence[Departure], turn: Turn, start: Start, unit: Sequence[Turn]) -> Weighing:
+    rollout = rollout_of(turn)
+    lets_go = rollout.max_unavailable != 0 or rollout.max_surge == 0
+    going = lets_go and any(each.outdated or each.displaced is not None for each in present)
+    return weigh(turn, unit, start.now) if going else NOTHING_TO_WEIGH
 
 
 def _growth(turn: Turn, start: Start, leaves: Leaving, missing: int) -> Growth:
@@ -209,7 +261,7 @@ def _enough(turn: Turn, present: Sequence[Departure]) -> int:
 
 def _departure(replica: AssignedReplica, turn: Turn, start: Start) -> Departure:
     planned, fabric = turn.planned, start.free.fabric
-    outdated = replica.assignment.revision != planned.revision
+    ready, outdated = replica.ready, replica.assignment.revision != planned.revision
     makes_room = start.moves.leaving.get((planned.pool.key.uid, replica.assignment.replica))
     stranded = turn.survivors.waits_for_a_node(replica)
     displaced = displacement(replica, fabric, waits_for_a_node=stranded) or makes_room
@@ -219,7 +271,7 @@ def _departure(replica: AssignedReplica, turn: Turn, start: Start) -> Departure:
     serves = serves_seconds(replica, fabric, over_seconds(turn), start.now) if urgent else 0.0
     return Departure(
         replica.assignment,
-        replica.ready,
+        ready,
         outdated,
         displaced=displaced,
         bound=replica.nodes,
@@ -229,7 +281,8 @@ def _departure(replica: AssignedReplica, turn: Turn, start: Start) -> Departure:
         share=share_beside(replica.assignment, planned) if outdated and not turn.frozen else 1.0,
         stranded=stranded,
         unmade=outdated and not (replica.whole or replica.may_have_run),
-        may_answer_again=replica.hangs,
+        may_answer_again=not ready and replica.hangs,
+        counted_on=(planned.pool.key.uid, replica.assignment.replica) in start.counted_on,
     )
 
 

@@ -30,7 +30,8 @@ class Departure:
     else serves. `share` is its part of the capacity of a replica of the planned shape, by GPUs, at most 1. It is
     `stranded` if one of its nodes is gone: it still serves, for an unknown time. It is `unmade` if it was outdated
     before all of its pods were created: converging creates no more of them. It `may_answer_again` if it is not ready,
-    and was. It `outlasts` the planned revision while that fails: it goes for none of it.
+    and was. It `outlasts` the planned revision while that fails: it goes for none of it. It is `counted_on` if its pair
+    in a split would serve too little without it.
     """
 
     assignment: Assignment
@@ -47,6 +48,7 @@ class Departure:
     unmade: bool = False
     may_answer_again: bool = False
     outlasts: bool = False
+    counted_on: bool = False
 
     @property
     def may_return(self) -> bool:

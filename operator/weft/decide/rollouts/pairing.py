@@ -23,7 +23,7 @@ def alone_in(turns: Sequence[Turn]) -> frozenset[tuple[str, int]]:
     Of a half with n desired replicas floor(n m / M) serve while the other has m of M: rounded up, the earlier pair
     would lose a half while the new one is not able to take its load.
     """
-    if not any(is_earlier(each, turn) for turn in turns for each in turn.survivors.replicas):
+    if not any(map(rolls_as_a_pair, turns)):
         return frozenset()
     if all(turn.planned.spec.has_sidecar for turn in turns):
         return _not_shown(turns)
@@ -47,15 +47,16 @@ def _not_shown(turns: Sequence[Turn]) -> frozenset[tuple[str, int]]:
     """
     shown = turns[0].planned.pool.shown
     ready = [(turn, each) for turn in turns for each in turn.survivors.replicas if each.ready]
-    known = any(_pair_of(each, turn) == shown for turn, each in ready)
+    known = any(pair_of_replica(each, turn) == shown for turn, each in ready)
     return frozenset(
         (turn.planned.pool.key.uid, each.assignment.replica)
         for turn, each in ready
-        if (_pair_of(each, turn) != shown if known else not is_earlier(each, turn))
+        if (pair_of_replica(each, turn) != shown if known else not is_earlier(each, turn))
     )
 
 
-def _pair_of(replica: AssignedReplica, turn: Turn) -> str:
+def pair_of_replica(replica: AssignedReplica, turn: Turn) -> str:
+    """The pair that a replica was rendered for, or will be."""
     return replica.pods[0].pair if replica.pods else turn.planned.spec.pair
 
 
@@ -65,4 +66,4 @@ def _new(turn: Turn) -> list[AssignedReplica]:
 
 def is_earlier(replica: AssignedReplica, turn: Turn) -> bool:
     """Whether it was rendered for another pair; one without pods will be for this one."""
-    return _pair_of(replica, turn) != turn.planned.spec.pair
+    return bool(replica.pods) and replica.pods[0].pair != turn.planned.spec.pair

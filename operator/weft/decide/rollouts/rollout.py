@@ -65,7 +65,7 @@ def leaving(
     outgoing = [each for each in replicas if has_to_go(each, rollout)]
     enough = serving(replicas) >= least_serving - ROUNDING
     gone = [each for each in outgoing if _goes_at_once(each, enough=enough)]
-    ready = [each for each in outgoing if each.ready and not each.alone and not each.urgent]
+    ready = [each for each in outgoing if each.ready and not (each.alone or each.urgent or each.counted_on)]
     have_to = [each for each in ready if not each.could_stay and not each.outlasts]
     gone += _worth(have_to, serving(replicas) - least_serving, free)
     if have_to and not gone and a_part_holds_it(replicas, desired, limits):
@@ -75,17 +75,18 @@ def leaving(
     left = serving(without(gone, replicas))
     gone += _worth([each for each in ready if each.could_stay], left - desired, free)
     if without(gone, outgoing):
-        gone += _too_many(without(gone, replicas), desired + limits.surge, least_serving, free)
+        most = desired + limits.surge + _shares(each for each in outgoing if each.counted_on)
+        gone += _too_many(without(gone, replicas), most, least_serving, free)
     if not without(gone, outgoing):  # nor any of those that just left
         gone += _too_many(without(gone, replicas), desired, least_serving, free)
     return tuple(gone)
 
 
-def _too_many(replicas: Sequence[Departure], most: int, least_serving: int, free: FreeMap) -> list[Departure]:
+def _too_many(replicas: Sequence[Departure], most: float, least_serving: int, free: FreeMap) -> list[Departure]:
     """Replicas that go because there are more than `most`, as far as enough serve without them."""
     rest = [each for each in replicas if not each.lasts]
     found: list[Departure] = []
-    for victim in _worth(rest, _shares(rest) - most, free):
+    for victim in _worth([each for each in rest if not each.counted_on], _shares(rest) - most, free):
         counts = 0.0 if victim.stranded else victim.share
         if not victim.ready or serving(rest) - counts >= least_serving - ROUNDING:
             rest.remove(victim)
@@ -121,7 +122,7 @@ def _shares(replicas: Iterable[Departure]) -> float:
 
 def _goes_at_once(each: Departure, *, enough: bool) -> bool:
     broken = not each.ready and not each.may_return and (enough or not each.may_answer_again)
-    return each.alone or (each.urgent and not each.lasts) or broken
+    return broken or (each.alone and not each.counted_on) or (each.urgent and not each.lasts)
 
 
 def keep_the_last(replicas: Sequence[Departure], enough: int, noticed: float) -> list[Departure]:
@@ -150,11 +151,20 @@ def arriving(replicas: Sequence[Departure], desired: int, rollout: RolloutSpec) 
     """How many new replicas to look for beside those that stay."""
     stay = _shares(each for each in replicas if not has_to_go(each, rollout))
     surge, beside = limits_of(rollout, desired).surge, [each for each in replicas if not each.lasts]
-    room = desired + surge - _shares(beside)
+    room = desired + surge - _shares(beside) + _beyond_the_surge(beside, desired, rollout)
     whole = floor(room + ROUNDING)
     if surge > 0 and whole == 0 and room > ROUNDING and _shares(beside) == serving(beside):
         whole = 1  # none of those beside it leaves before it serves
     return max(0, min(desired - ceil(stay - ROUNDING), whole))
+
+
+def _beyond_the_surge(replicas: Sequence[Departure], desired: int, rollout: RolloutSpec) -> float:
+    """How many more come, as so many would be gone if their pairs did not count on them.
+
+    Else a half full of these would never have a replica of the next pair.
+    """
+    held = _shares(each for each in replicas if each.counted_on and has_to_go(each, rollout))
+    return min(held, max(0, floor(serving(replicas) - desired + ROUNDING)))
 
 
 def has_to_go(each: Departure, rollout: RolloutSpec) -> bool:

@@ -81,7 +81,8 @@ def _still_waits(course: Course, now: float) -> RolloutWait | None:
         return weighing.waits if outgoing else None
     limits = limits_of(rollout, desired)
     spare = serving(stay) - desired + limits.unavailable + ROUNDING
-    held = any(each.ready and not each.alone and each.share <= spare for each in outgoing)
+    able = (each for each in outgoing if each.ready and not (each.alone or each.counted_on))
+    held = any(each.share <= spare for each in able)
     held = held or a_part_holds_it(stay, desired, limits)
     newcomers = [each for each in stay if not has_to_go(each, rollout) and not each.ready]
     if not held or _an_engine_is_at_it(course, newcomers, now):
