@@ -3,7 +3,7 @@
 A generation serves as much as its scarcer half. After an edit in mid-roll there are more than two, and halves that each
 chose by itself would leave replicas of one of them without a counterpart. So what may be missing is taken from one
 generation after the other, earlier ones first and of these the smallest, and each half keeps what the rest needs of it.
-In a roll from one generation to the next, this holds nobody whom the limits of a half would let go.
+In a roll from one generation to the next, this holds nobody whom the limits of a half would let go (ADR 0125).
 """
 
 from __future__ import annotations
