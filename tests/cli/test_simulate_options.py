@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cli.terminal import listed, node, pool, weft, written
+from tests.cli.terminal import listed, node, pool, split, weft, written
 from weft.cli.simulate.wishes import Clients
-from weft.domain.texts.figures import seconds
+from weft.domain.texts.figures import moment_of, seconds
+from weft.domain.texts.times import read_far_instant
 from weft.twin.serving.front import FrontRule
 
 if TYPE_CHECKING:
@@ -71,6 +72,30 @@ def test_what_cannot_be_meant_is_one_sentence(options: tuple[str, ...], words: s
 def test_a_field_inside_an_object_that_was_given_before_is_no_contradiction() -> None:
     wishes = ("--what-if", "spec.slo.ttft={p90: 1s}", "--what-if", "chat.spec.slo.ttft.p95=2s")
     assert {"p90": 1.0, "p95": 2.0} == json.loads(simulated(*wishes, "-o", "json").out)["slo"]["ttft_seconds"]
+
+
+@pytest.mark.parametrize(
+    ("until", "words"),
+    [
+        ("2027-01-15T09:00:00+01:00", "is over then and freezes nothing; name a later time to simulate a freeze"),
+        ("2027-01-15T08:00:20Z", "freezes its first 20 s"),
+        ("2027-01-16T00:00:00Z", "freezes the whole run"),
+    ],
+)
+def test_what_a_freeze_comes_to_on_the_simulated_clock_is_told(until: str, words: str) -> None:
+    """It is not the clock of whoever asks: a freeze of today would be ignored without a word."""
+    ending = simulated("--what-if", f"spec.scaling.freezeUntil={until}")
+    assert 0 == ending.code
+    clock = "the simulated clock shows 2027-01-15T08:00:00Z when the trace begins: scaling.freezeUntil"
+    assert f"weft: {clock} {moment_of(read_far_instant(until))} of InferencePool/chat {words}" == ending.sentence
+
+
+def test_the_freeze_of_a_split_is_told_once(tmp_path: Path) -> None:
+    body = split()
+    written(
+        tmp_path / "pool.yaml", body | {"spec": body["spec"] | {"scaling": {"freezeUntil": "2026-12-05T00:00:00Z"}}}
+    )
+    assert " of PDSplit/reasoner is over then" in simulated().sentence
 
 
 def test_metrics_may_be_away_and_a_node_may_fail_from_the_beginning_on() -> None:

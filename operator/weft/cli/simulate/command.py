@@ -17,6 +17,7 @@ from weft.cli.simulate.oracle import ORACLE, no_dearer, oracle_gpu_hours, oracle
 from weft.cli.simulate.page import as_data, as_page, left_out
 from weft.cli.simulate.report import Report
 from weft.cli.simulate.setting import cases_of
+from weft.cli.simulate.simulated_clock import freeze_told
 from weft.cli.telling.terminal import Format, print_data, remark, show, working
 from weft.domain.texts.figures import agreeing, counted
 from weft.twin.policies import NAMES, default, lacking
@@ -70,7 +71,7 @@ def run_simulate(
 
 
 def _remark_on(case: SimulationCase) -> None:
-    """Say on stderr how the trace was read, and how it differs from its file."""
+    """Say on stderr how the trace was read, how it differs from its file, and what the clock makes of a freeze."""
     for sentence in case.trace.told:
         remark(f"{case.words}: {sentence}")
     if case.trace.left_out:
@@ -79,6 +80,9 @@ def _remark_on(case: SimulationCase) -> None:
         count = case.trace.reordered
         stood, were = counted(count, "request"), agreeing(count, "was", "were")
         remark(f"{case.words}: {stood} stood below later ones and {were} put in order of time")
+    frozen = freeze_told(case)
+    if frozen is not None:
+        remark(frozen)
 
 
 def _together(reports: tuple[Report, ...], cases: tuple[SimulationCase, ...]) -> Report | FleetReport:
