@@ -6,7 +6,7 @@ import gzip
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
@@ -19,10 +19,17 @@ from tests.forgetting import forget_everything
 from tests.scaling.cases import seen
 from weft import __version__
 from weft.catalog import load
+from weft.control.deciding.isolating import Isolating
 from weft.control.deciding.recording import Recorder, record_of
+from weft.control.metrics.telemetry import Telemetry
 from weft.decide import decide
 from weft.domain.scaling_spec import ScalingSpec
+from weft.domain.spec import ShapePins
+from weft.domain.stumbling import Stumbled
 from weft.domain.workload import Role
+
+if TYPE_CHECKING:
+    from weft.domain.snapshot import Snapshot
 
 TURNS = 8
 GROWING = ScalingSpec(max_replicas=4)
@@ -224,6 +231,88 @@ def test_a_record_of_no_time_is_none(tmp_path: Path, form: str) -> None:
     ending = weft("replay", str(path), "-o", form)
     assert "it was taken at nan, which is no time" in ending.sentence
     assert 2 == ending.code
+
+
+def over_which_deciding_stumbles(cluster: World) -> Snapshot:
+    """No user could write such a shape; the record of it is as sound as any."""
+    known = cluster.pools["chat"]
+    assert known.spec is not None
+    poisoned = replace(known, spec=replace(known.spec, shape=ShapePins(tensor_parallel=0)))
+    snapshot = cluster.snapshot()
+    return replace(snapshot, pools=tuple(poisoned if each.key == known.key else each for each in snapshot.pools))
+
+
+def two_pools() -> World:
+    return World.of([board("b-0"), board("b-1")], *(pool(name, pool_spec(4, external(1))) for name in ("chat", "code")))
+
+
+FAILS = "deciding fails: ZeroDivisionError: integer modulo by zero (in "
+
+
+def test_a_record_has_the_resource_that_made_deciding_fail_and_replay_fails_with_it(tmp_path: Path) -> None:
+    """One file is a whole bug report, and the others are replayed."""
+    recorded(tmp_path)
+    isolating, snapshot = Isolating(Telemetry()), over_which_deciding_stumbles(two_pools())
+    decisions = isolating.decide(snapshot, load())
+    assert {"uid-chat"} == isolating.left_out.keys()
+    Recorder(tmp_path, 10_000_000).record(snapshot, decisions, isolating.left_out)
+    path = max(tmp_path.iterdir(), key=lambda each: each.stat().st_mtime_ns)
+    ending = weft("replay", str(path))
+    assert f"weft: {path}: {FAILS[:-4]}" in ending.sentence
+    assert "1 record replayed, all decided as recorded; deciding on 1 fails" in ending.out
+    assert 4 == ending.code
+    (told,) = json.loads(weft("replay", str(path), "-o", "json").out)
+    assert ([], None) == (told["differences"], told["problem"])
+    assert told["error"].startswith("ZeroDivisionError: integer modulo by zero (")
+    assert (
+        f"{TURNS} records replayed, all decided as recorded; deciding on 1 fails" in weft("replay", str(tmp_path)).out
+    )
+
+
+def test_a_resource_that_was_left_out_and_is_decided_on_now_is_no_difference(tmp_path: Path) -> None:
+    """It is left out for a minute, in which what was wrong may have passed."""
+    isolating, cluster = Isolating(Telemetry()), two_pools()
+    isolating.decide(over_which_deciding_stumbles(cluster), load())
+    snapshot = cluster.snapshot()
+    Recorder(tmp_path, 10_000_000).record(snapshot, isolating.decide(snapshot, load()), isolating.left_out)
+    assert {"uid-chat"} == isolating.left_out.keys()
+    ending = weft("replay", str(tmp_path))
+    assert (0, []) == (ending.code, ending.complaints)
+    assert "1 record replayed, all decided as recorded" in ending.out
+
+
+def test_a_pass_that_failed_is_recorded_with_its_error_and_replayed(tmp_path: Path) -> None:
+    snapshot = over_which_deciding_stumbles(two_pools())
+    with pytest.raises(Stumbled) as failed:
+        decide(snapshot, load())
+    Recorder(tmp_path, 10_000_000).record(snapshot, failed.value)
+    (path,) = tmp_path.iterdir()
+    assert "ZeroDivisionError" in json.loads(gzip.decompress(path.read_bytes()))["error"]
+    ending = weft("replay", str(path))
+    assert 4 == ending.code
+    assert f"{path}: deciding fails: ZeroDivisionError" in ending.sentence
+    assert "all decided as recorded; deciding on 1 fails" in ending.out
+
+
+def test_a_pass_that_failed_then_or_now_alone_is_a_difference(tmp_path: Path) -> None:
+    sound, snapshot = recorded(tmp_path)[0], over_which_deciding_stumbles(two_pools())
+    body = json.loads(gzip.decompress(sound.read_bytes()))
+    changed(sound, body | {"decisions": None, "error": "Traceback\nKeyError: 'of ours'\n"})
+    ending = weft("replay", str(sound))
+    assert 1 == ending.code
+    assert ["error", '"KeyError:', "'of", "ours'\"", "null"] in [line.split() for line in ending.out.splitlines()]
+    changed(sound, record_of(snapshot, decide(two_pools().snapshot(), load())))
+    ending = weft("replay", str(sound))
+    assert 4 == ending.code
+    assert "1 record replayed, 1 decided otherwise; deciding on 1 fails" in ending.out
+
+
+@pytest.mark.parametrize("left_out", [5, ["uid-chat"], {"uid-chat": "a mistake"}])
+def test_a_record_that_left_out_nobody_known_is_none(tmp_path: Path, left_out: object) -> None:
+    path = recorded(tmp_path)[0]
+    changed(path, json.loads(gzip.decompress(path.read_bytes())) | {"leftOut": left_out})
+    ending = weft("replay", str(path))
+    assert (2, True) == (ending.code, ending.sentence.endswith("its leftOut names no resources"))
 
 
 def test_a_folder_without_records_and_a_file_that_is_not_there_are_refused(tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
+import json
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -297,6 +299,21 @@ def test_decisions_are_written_whatever_metrics_and_records_stumble_over(tmp_pat
     cluster.turn()
     assert 2 == len(cluster.places("chat"))
     assert 2 == cluster.failures
+
+
+def test_a_pass_that_ends_with_an_error_is_recorded_too(tmp_path: Path) -> None:
+    """It is about nobody, so that no pool is left out, and all of them wait."""
+    cluster = Cluster(tmp_path)
+    cluster.edit(pool_body("chat", 2))
+    cluster.context.catalog = None
+    cluster.turn()
+    assert 1 == cluster.failures
+    (path,) = tmp_path.iterdir()
+    told = json.loads(gzip.decompress(path.read_bytes()))
+    assert {"weft", "snapshot", "error", "decisions"} == told.keys()
+    assert ["chat"] == [each["key"]["name"] for each in told["snapshot"]["pools"]]
+    assert "AttributeError" in told["error"]
+    assert told["decisions"] is None
 
 
 def unreadable(pool: str) -> PodRecord:

@@ -39,8 +39,7 @@ class Passes:
         self._isolating = Isolating(self._telemetry, lambda: self.now)
 
     def over(self, snapshot: Snapshot) -> Decisions:
-        _, decisions = self._isolating.decide(snapshot, load())
-        return decisions
+        return self._isolating.decide(snapshot, load())
 
     @property
     def failures(self) -> float:

@@ -6,24 +6,29 @@ import gzip
 import json
 import math
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from traceback import extract_tb
 from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
 from weft import __version__
 from weft.catalog import load
-from weft.cli.ends.failure import ANSWER_IS_NO, INPUT_IS_WRONG, CommandFailure
+from weft.cli.ends.failure import ANSWER_IS_NO, FAULT_OF_OURS, INPUT_IS_WRONG, CommandFailure
 from weft.cli.telling.tables import headed_table
 from weft.cli.telling.terminal import Format, print_data, remark, show
 from weft.decide import decide
 from weft.domain.coded import NotCoded, coded, decoded
+from weft.domain.reasons import Explanation
 from weft.domain.snapshot import Snapshot
+from weft.domain.stumbling import Stumbled, left_as_they_are
 from weft.domain.texts.figures import counted
+from weft.domain.values.typed import is_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
 
     from rich.table import Table
 
@@ -44,12 +49,16 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """One record: the version that wrote it, the time of the pass (epoch seconds), and what differs."""
+    """One record: the version that wrote it, the time of the pass (epoch seconds), and what differs.
+
+    `error` is what deciding on all of its resources fails with in this build, also on those that were left out of it.
+    """
 
     record: str
     weft: str
     now: float
     differences: tuple[Difference, ...]
+    error: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +70,10 @@ class Unread:
 
 
 def run_replay(paths: Sequence[Path], form: Format) -> int:
-    """Print how each record compares; returns the exit code, 0 where all decisions are the same.
+    """Print how each record compares; returns the exit code, 0 where all decisions are the same and none fails.
 
-    Files that cannot be replayed are reported on stderr, and do not keep the others from being replayed.
+    Files that cannot be replayed, and those on which deciding fails, are reported on stderr, and do not keep the others
+    from being replayed.
     """
     catalog = load()
     tried = [_tried(path, catalog) for path in records_of(paths)]
@@ -73,10 +83,17 @@ def run_replay(paths: Sequence[Path], form: Format) -> int:
         print_data([_told(each) for each in tried], form)
     elif found:
         show(*(_page(each) for each in found if each.differences), _summary(found, len(unread)))
-    for sentence in _sentences(unread):
+    failing = [f"{each.record}: deciding fails: {each.error}" for each in found if each.error is not None]
+    told = (
+        *_first(failing, "more record", "cannot be decided on"),
+        *_first([each.why for each in unread], "more file", "cannot be replayed"),
+    )
+    for sentence in told:
         remark(" ".join(sentence.split()))
     if unread:
         return INPUT_IS_WRONG
+    if failing:
+        return FAULT_OF_OURS
     return ANSWER_IS_NO if any(each.differences for each in found) else 0
 
 
@@ -102,7 +119,7 @@ def replayed(path: Path, catalog: Catalog) -> Replayed:
     """Decide a record again; raises `CommandFailure` for a file that is no record."""
     body = _read(path)
     try:
-        snapshot = decoded(body["snapshot"])
+        snapshot, left_out = decoded(body["snapshot"]), decoded(body.get("leftOut", {}))
     except (NotCoded, TypeError) as error:
         wrote = f", written by weft {body['weft']}," if "weft" in body else ""
         why = str(error) if isinstance(error, NotCoded) else "a list or an object stands where a plain value must"
@@ -114,9 +131,32 @@ def replayed(path: Path, catalog: Catalog) -> Replayed:
         raise CommandFailure(
             f"{path} is no record of `weft run --record`: it was taken at {snapshot.now}, which is no time"
         )
-    now = json.loads(json.dumps(coded(decide(snapshot, catalog))))
-    differences = tuple(_differences("", body["decisions"], now))
-    return Replayed(str(path), str(body.get("weft")), snapshot.now, differences)
+    if not is_of(Mapping[str, Explanation])(left_out):
+        raise CommandFailure(f"{path} is no record of `weft run --record`: its leftOut names no resources")
+    now, error = _decided(left_as_they_are(snapshot, left_out) if left_out else snapshot, catalog)
+    differences = tuple(_differences_of_passes(body, now, error))
+    if left_out and error is None:
+        _, error = _decided(snapshot, catalog)
+    return Replayed(str(path), str(body.get("weft")), snapshot.now, differences, error)
+
+
+def _decided(snapshot: Snapshot, catalog: Catalog) -> tuple[Any, str | None]:
+    """Return the decisions as JSON, or None with what went wrong and where."""
+    try:
+        return json.loads(json.dumps(coded(decide(snapshot, catalog)))), None
+    except Exception as error:  # noqa: BLE001 - which error it is does not matter: it is a bug of ours
+        cause = error.__cause__ if isinstance(error, Stumbled) and error.__cause__ is not None else error
+        *_, last = extract_tb(cause.__traceback__)
+        return None, f"{type(cause).__name__}: {cause} ({last.name} in {Path(last.filename).name}, line {last.lineno})"
+
+
+def _differences_of_passes(body: dict[str, Any], now: object, error: str | None) -> Iterator[Difference]:
+    """Yield where the decisions differ; of a pass that failed, then or now, that it did."""
+    if body["decisions"] is not None and error is None:
+        yield from _differences("", body["decisions"], now)
+    elif body["decisions"] is not None or error is None:
+        then = str(body.get("error")).strip().rpartition("\n")[2] if body["decisions"] is None else None
+        yield Difference("error", json.dumps(then), json.dumps(error))
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -157,15 +197,23 @@ def _name(value: object, place: int) -> str:
 
 def _told(each: Replayed | Unread) -> dict[str, Any]:
     if isinstance(each, Unread):
-        return {"record": each.record, "weft": None, "now": None, "differences": None, "problem": each.why}
+        return {
+            "record": each.record,
+            "weft": None,
+            "now": None,
+            "differences": None,
+            "error": None,
+            "problem": each.why,
+        }
     differences = [{"path": one.path, "recorded": one.recorded, "decided": one.decided} for one in each.differences]
-    return {"record": each.record, "weft": each.weft, "now": each.now, "differences": differences, "problem": None}
+    told = {"record": each.record, "weft": each.weft, "now": each.now, "differences": differences}
+    return told | {"error": each.error, "problem": None}
 
 
-def _sentences(unread: Sequence[Unread]) -> Iterator[str]:
-    yield from (each.why for each in unread[:SHOWN])
-    if len(unread) > SHOWN:
-        yield f"{counted(len(unread) - SHOWN, 'more file')} cannot be replayed"
+def _first(sentences: Sequence[str], others: str, verdict: str) -> Iterator[str]:
+    yield from sentences[:SHOWN]
+    if len(sentences) > SHOWN:
+        yield f"{counted(len(sentences) - SHOWN, others)} {verdict}"
 
 
 def _page(each: Replayed) -> Table:
@@ -182,7 +230,9 @@ def _summary(found: Sequence[Replayed], unread: int) -> Text:
     verdict = "all decided as recorded" if not other else f"{other} decided otherwise"
     versions = sorted({each.weft for each in found} - {__version__})
     beside = f"; recorded by weft {', '.join(versions)}, this is {__version__}" if versions else ""
+    failing = sum(each.error is not None for each in found)
+    fails = f"; deciding on {failing} fails" if failing else ""
     without = f"; {counted(unread, 'file')} could not be" if unread else ""
-    style = "red" if other or unread else "green"
+    style = "red" if other or failing or unread else "green"
     told = Text(f"{counted(len(found), 'record')} replayed, ", style="bold")
-    return told.append(verdict + beside + without, style=style)
+    return told.append(verdict + fails + beside + without, style=style)

@@ -18,8 +18,9 @@ from weft.observe.snapshot_builder import SnapshotBuilder
 if TYPE_CHECKING:
     from weft.control.context import Context
     from weft.control.wake import Wake
+    from weft.domain.decision import Decisions
     from weft.domain.pool_memory import ScaleMemory
-    from weft.domain.snapshot import ResourceKey
+    from weft.domain.snapshot import ResourceKey, Snapshot
     from weft.domain.stumbling import Stumbled
 
 SHORTEST_SLEEP_SECONDS = 0.05
@@ -70,10 +71,18 @@ class DecideLoop:
         snapshot = self._builder.build(self._context.clock.now(), self._context.collector.observations(), self._memory)
         pasts = self._context.past.found(self._memory)
         snapshot = replace(snapshot, budget=self._context.options.budget, pasts=pasts)
-        with self._context.telemetry.decision_seconds.time(), collected_afterwards():
-            decided_on, decisions = self._isolating.decide(snapshot, self._context.catalog)
+        decisions = self._decide(snapshot)
         self._memory = decisions.memory
         self._showing.show(snapshot, decisions)
         self._writer.write(snapshot, decisions, self._builder.versions())
-        self._showing.record(decided_on, decisions)
+        self._showing.record(snapshot, decisions, self._isolating.left_out)
         return decisions.wake_after_seconds
+
+    def _decide(self, snapshot: Snapshot) -> Decisions:
+        """Decide without what makes deciding fail; an error that remains is recorded before it ends the pass."""
+        try:
+            with self._context.telemetry.decision_seconds.time(), collected_afterwards():
+                return self._isolating.decide(snapshot, self._context.catalog)
+        except Exception as error:
+            self._showing.record(snapshot, error, self._isolating.left_out)
+            raise

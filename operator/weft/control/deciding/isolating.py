@@ -45,25 +45,29 @@ class Isolating:
         self._clock = clock
         self._left_out: dict[str, _LeftOut] = {}
 
-    def decide(self, snapshot: Snapshot, catalog: Catalog) -> tuple[Snapshot, Decisions]:
-        """Decisions, and the snapshot they were made on. Raises errors that concern no single resource, or too many."""
+    @property
+    def left_out(self) -> dict[str, Explanation]:
+        """By UID, why resources were left out of the last try to decide."""
+        return {uid: each.why for uid, each in self._left_out.items()}
+
+    def decide(self, snapshot: Snapshot, catalog: Catalog) -> Decisions:
+        """Decisions without those left out. Raises errors that concern no single resource, or too many."""
         self._forget(snapshot)
         began = self._clock()
         for _ in range(MOST_TRIES - 1):
             seen = self._without(snapshot)
             try:
-                return seen, decide(seen, catalog)
+                return decide(seen, catalog)
             except Exception as error:
                 is_long = self._clock() - began > LONGEST_SEARCH_SECONDS
                 found = _whose(error, seen, catalog, is_searched=not is_long)
                 if found is None or found.uids <= self._left_out.keys():
                     raise
                 self._leave_out(found, snapshot)
-        seen = self._without(snapshot)
-        return seen, decide(seen, catalog)
+        return decide(self._without(snapshot), catalog)
 
     def _without(self, snapshot: Snapshot) -> Snapshot:
-        why = {uid: each.why for uid, each in self._left_out.items()}
+        why = self.left_out
         return left_as_they_are(snapshot, why) if why else snapshot
 
     def _leave_out(self, error: Stumbled, snapshot: Snapshot) -> None:

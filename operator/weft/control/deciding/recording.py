@@ -5,14 +5,17 @@ from __future__ import annotations
 import gzip
 import json
 import logging
+from traceback import format_exception
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from weft import __version__
 from weft.domain.coded import coded
 from weft.domain.errors import Invalid
-from weft.domain.reasons import Reason
+from weft.domain.reasons import Explanation, Reason
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from weft.control.options import RunOptions
@@ -22,14 +25,25 @@ if TYPE_CHECKING:
 MEGABYTE = 1_000_000
 _PATTERN = "pass-*.json.gz"
 _UNFINISHED = "pass.part"  # one name: what a process leaves that is killed at that moment, the next one overwrites
+_NOBODY: Mapping[str, Explanation] = MappingProxyType({})
 _FAST = 1  # gzip level: a tenth of the time of the best, a third more bytes
 
 log = logging.getLogger(__name__)
 
 
-def record_of(snapshot: Snapshot, decisions: Decisions) -> dict[str, Any]:
-    """One pass as JSON, from which `weft replay` decides again and compares."""
-    return {"weft": __version__, "snapshot": coded(snapshot), "decisions": coded(decisions)}
+def record_of(
+    snapshot: Snapshot, decided: Decisions | Exception, left_out: Mapping[str, Explanation] = _NOBODY
+) -> dict[str, Any]:
+    """One pass as JSON, from which `weft replay` decides again and compares.
+
+    The snapshot has all resources as they were read, also those `left_out` (by UID) as deciding on them failed.
+    """
+    record = {"weft": __version__, "snapshot": coded(snapshot)}
+    if left_out:
+        record["leftOut"] = coded(left_out)
+    if isinstance(decided, Exception):
+        return record | {"error": "".join(format_exception(decided)), "decisions": None}
+    return record | {"decisions": coded(decided)}
 
 
 def recorder_of(options: RunOptions) -> Recorder | None:
@@ -51,9 +65,11 @@ class Recorder:
         self._folder, self._most = folder, most_bytes
         self._sizes = {path: path.stat().st_size for path in sorted(folder.glob(_PATTERN))}
 
-    def record(self, snapshot: Snapshot, decisions: Decisions) -> None:
-        """Write one pass."""
-        content = gzip.compress(json.dumps(record_of(snapshot, decisions)).encode(), _FAST, mtime=0)
+    def record(
+        self, snapshot: Snapshot, decided: Decisions | Exception, left_out: Mapping[str, Explanation] = _NOBODY
+    ) -> None:
+        """Write one pass: its decisions, or the error that ended it, and who was left out (by UID) and why."""
+        content = gzip.compress(json.dumps(record_of(snapshot, decided, left_out)).encode(), _FAST, mtime=0)
         path = self._folder / f"pass-{round(snapshot.now * 1000.0):015}.json.gz"
         unfinished = self._folder / _UNFINISHED
         try:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from weft.domain.reasons import Explanation, Reason
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from weft.control.context import Context
     from weft.control.deciding.recording import Recorder
     from weft.domain.decision import Decisions
@@ -47,12 +49,12 @@ class Showing:
             self._context.events.record(key, Explanation(Reason.MetricsMissing, told), warns=True)
         self._known = set(failed)
 
-    def record(self, decided_on: Snapshot, decisions: Decisions) -> None:
+    def record(self, snapshot: Snapshot, decided: Decisions | Exception, left_out: Mapping[str, Explanation]) -> None:
         """Record the pass for `weft replay`, if records are asked for."""
         if self._recorder is None:
             return
         try:
-            self._recorder.record(decided_on, decisions)
+            self._recorder.record(snapshot, decided, left_out)
         except Exception:
             log.exception("this pass is not recorded")
             self._count()
