@@ -161,6 +161,34 @@ def test_requests_that_no_replica_takes_are_told_with_what_one_takes(tmp_path: P
     assert "longer than" not in simulated("--warm-up", "2.5", trace="long.csv").out
 
 
+def test_a_static_fleet_is_there_for_the_busiest_minute_from_the_beginning(tmp_path: Path) -> None:
+    """Whatever was declared: for the peak it is what `weft plan` says where that rate is declared."""
+    found = []
+    for declared, rate in ((2, 1), (2, 12), (12, 12)):
+        workload = {"requestsPerSecond": declared, "inputTokens": {"mean": 1000}, "outputTokens": {"mean": 200}}
+        body = pool(slo=SLO, workload=workload, placement={"accelerators": ["L40S"]}, scaling={"maxReplicas": 40})
+        file = written(tmp_path / "pool.yaml", body)
+        trace = f"step:from=0.5,to={rate},at=200,seconds=400"
+        outcome = json.loads(weft("simulate", "-f", file, "--trace", trace, "--policy", "static", "-o", "json").out)
+        assert (0, True) == (outcome["replica_changes"], outcome["slo_met"])
+        (fleet,) = outcome["pools"]
+        assert fleet["most_replicas_wanted"] == fleet["most_replicas_ready"]
+        found.append(fleet["most_replicas_ready"])
+    assert 2 * found[0] < found[1] == found[2]
+
+
+def test_a_static_fleet_is_as_large_as_its_pool_may_be_and_counts_no_request_that_is_too_long(tmp_path: Path) -> None:
+    file = written(
+        tmp_path / "few.yaml", pool(slo=SLO, scaling={"maxReplicas": 2}, placement={"accelerators": ["L40S"]})
+    )
+    rows = "".join(f"{second / 20},1000,200\n" for second in range(600))
+    (tmp_path / "long.csv").write_text(f"{ROWS}{rows}30,900000,10\n")
+    asked = ("simulate", "-f", file, "--trace", "long.csv", "--policy", "static", "-o", "json")
+    assert 2 == json.loads(weft(*asked).out)["pools"][0]["most_replicas_ready"]
+    more = json.loads(weft(*asked, "--what-if", "spec.scaling.maxReplicas=60").out)
+    assert 2 < more["pools"][0]["most_replicas_ready"] < 40
+
+
 def test_a_static_fleet_stays_what_was_planned_headroom_and_all(tmp_path: Path) -> None:
     """One replica would serve the declared rate, were it not for the headroom."""
     workload = {"requestsPerSecond": 2, "inputTokens": {"mean": 3000}, "outputTokens": {"mean": 500}}
@@ -183,9 +211,10 @@ def test_an_oracle_whose_orders_come_too_late_is_no_dearer_than_to_order_nothing
     """Starts take longer than the trace."""
     file = written(tmp_path / "late.yaml", pool(slo=SLO, placement={"accelerators": ["H200"]}))
     crowd = "step:from=1,to=60,at=5,seconds=30,isl=8000,osl=1"
-    static, oracle = data("--policy", "static", "--policy", "oracle", file=file, trace=crowd)
-    assert static["slo_attainment"] == oracle["slo_attainment"] < 0.95
-    assert oracle["gpu_hours"] <= static["gpu_hours"]
+    never = "spec.scaling.freezeUntil=2028-01-01T00:00:00Z"
+    frozen, oracle = data("--policy", "weft", "--policy", "oracle", "--what-if", never, file=file, trace=crowd)
+    assert frozen["slo_attainment"] == oracle["slo_attainment"] < 0.95
+    assert oracle["gpu_hours"] <= frozen["gpu_hours"]
 
 
 def test_a_warm_up_leaves_nothing_of_requests_of_one_moment(tmp_path: Path) -> None:

@@ -133,11 +133,11 @@ def replayed(path: Path, catalog: Catalog) -> Replayed:
         )
     if not is_of(Mapping[str, Explanation])(left_out):
         raise CommandFailure(f"{path} is no record of `weft run --record`: its leftOut names no resources")
-    now, error = _decided(left_as_they_are(snapshot, left_out) if left_out else snapshot, catalog)
-    differences = tuple(_differences_of_passes(body, now, error))
-    if left_out and error is None:
-        _, error = _decided(snapshot, catalog)
-    return Replayed(str(path), str(body.get("weft")), snapshot.now, differences, error)
+    now, fails = _decided(left_as_they_are(snapshot, left_out) if left_out else snapshot, catalog)
+    differences = tuple(_differences_of_passes(body, now, fails))
+    if left_out and fails is None:
+        _, fails = _decided(snapshot, catalog)
+    return Replayed(str(path), str(body.get("weft")), snapshot.now, differences, fails)
 
 
 def _decided(snapshot: Snapshot, catalog: Catalog) -> tuple[Any, str | None]:

@@ -56,8 +56,9 @@ class SimulationSetting:
     node is in a ComputeDomain.
 
     GPU-seconds are counted until the last arrival, as in comparisons of policies on a long trace (bench/scaling.py);
-    with `until_answered` the operator goes on, and they are counted, until the last request has ended. Without `leaps`
-    every pass is made, also where it changes nothing, which takes longer and has the same outcome.
+    with `until_answered` the operator goes on, and they are counted, until the last request has ended. Policies begin
+    with the replicas for the declared rates, or with `begins_at_peak` with those for the busiest minute of each stream.
+    Without `leaps` every pass is made, also where it changes nothing, which takes longer and has the same outcome.
     """
 
     pools: tuple[PoolRecord, ...] = ()
@@ -78,6 +79,7 @@ class SimulationSetting:
     seed: int = 0
     truth: Callable[[EngineSpeed], EngineSpeed] | None = None
     until_answered: bool = False
+    begins_at_peak: bool = False
     leaps: bool = True
 
     @property
@@ -202,7 +204,20 @@ class Simulation:
 
     def _bring_up(self) -> None:
         """Start the replicas for the declared rates, before second 0; only then policies take over."""
-        began = now = -max(BRING_UP_SECONDS, BRING_UP_STARTS * self._setting.longest_start.seconds)
+        began = -max(BRING_UP_SECONDS, BRING_UP_STARTS * self._setting.longest_start.seconds)
+        now = self._until_up(began, began)
+        self._operation.forget()
+        if not self._policies:
+            return
+        external.hand_over(self._operation)
+        if self._setting.begins_at_peak:
+            for place, stream in enumerate(self._setting.streams):
+                uids = [pool.key.uid for pool in self._owned(place)]
+                external.order_for_the_peak(self._operation, uids, self._engines, stream.trace)
+            self._until_up(began, now)
+
+    def _until_up(self, began: float, now: float) -> float:
+        """Go on until all replicas that are wanted serve, or none that has room starts any more; returns when."""
         while now < 0.0:
             self._cluster.advance(now)
             wake = self._operation.turn(now, {})
@@ -210,9 +225,7 @@ class Simulation:
             if self._is_up() or nothing_starts:
                 break
             now = min(now + self._sleep(wake), max(now, self._cluster.next_at))
-        self._operation.forget()
-        if self._policies:
-            external.hand_over(self._operation)
+        return now
 
     def _is_up(self) -> bool:
         operation = self._operation

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from weft.cli.simulate.simulated_clock import freeze_told
 from weft.cli.telling.terminal import Format, print_data, remark, show, working
 from weft.domain.texts.figures import agreeing, counted
 from weft.twin.policies import NAMES, default, lacking
+from weft.twin.policies.static import Static
 from weft.twin.simulation import WEFT, simulate_together
 
 if TYPE_CHECKING:
@@ -154,7 +155,8 @@ def _outcomes(cases: tuple[SimulationCase, ...], policies: Sequence[str]) -> Ite
                 yield (oracle_outcome(cases[0], progress),)
             else:
                 own = () if name == WEFT else tuple(default(name).policy() for _ in cases)
-                yield simulate_together(cases[0].setting, own, progress)
+                setting = replace(cases[0].setting, begins_at_peak=name == Static.name)
+                yield simulate_together(setting, own, progress)
 
 
 @contextmanager

@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING
 from weft.decide.plans.wished_shapes import pinned_to
 from weft.domain.scaling_spec import ScalingMode
 from weft.domain.values.changed import changed
+from weft.twin.hindsight.need import too_long
 from weft.twin.policies.policy import PoolView
+from weft.twin.traffic.busiest import at_its_busiest
+from weft.twin.traffic.trace import Trace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -50,6 +53,30 @@ def views(
             yield changed(view, observation=observations.get(uid))
 
 
+def order_for_the_peak(operation: SimulatedOperation, pools: Iterable[str], engines: Engines, trace: Trace) -> None:
+    """Write the counts with which the pools with these UIDs serve the busiest minute of a trace, headroom and all.
+
+    They are what Weft would plan for that rate and for the lengths of all requests of the trace, were both declared;
+    those that are too long for a replica do not count.
+    """
+    for uid in pools:
+        pool = operation.pools[uid]
+        spec, plan = pool.spec, pool.status.plan
+        if spec is None or plan is None:
+            continue
+        answered = ~too_long(trace, (engines.modelled(pool, plan, spec),))
+        if not answered.any():
+            continue
+        busiest = at_its_busiest(
+            spec.workload, Trace(trace.arrivals[answered], trace.inputs[answered], trace.outputs[answered])
+        )
+        managed = _is_managed(spec, operation.splits.get(pool.split_uid or ""))
+        capacity = engines.capacity(pool, plan, replace(spec, workload=busiest), managed=managed)
+        if capacity.is_known:
+            shape = plan.shape
+            operation.scale(uid, spec.scaling.running(busiest.requests_per_second, capacity, shape.gpus, shape.pods))
+
+
 def write(operation: SimulatedOperation, pools: Iterable[str], counts: Mapping[str, int]) -> None:
     """Write counts, by name, through `/scale` to the pools with these UIDs; pools without a count keep theirs."""
     for uid in pools:
@@ -63,7 +90,6 @@ def _view(pool: PoolRecord, split: SplitRecord | None, ready: int, engines: Engi
     if spec is None or plan is None:
         return None
     shape, count = plan.shape, pool.status.desired_replicas
-    router = spec.router if split is None or split.spec is None else split.spec.router
     return PoolView(
         name=pool.key.name,
         role=spec.role,
@@ -73,12 +99,18 @@ def _view(pool: PoolRecord, split: SplitRecord | None, ready: int, engines: Engi
         least=spec.scaling.min_replicas,
         most=spec.scaling.affordable(shape.gpus, shape.pods),
         gpus=shape.gpus,
-        capacity=engines.capacity(pool, plan, spec, managed=router.is_of_weft),
+        capacity=engines.capacity(pool, plan, spec, managed=_is_managed(spec, split)),
         plan=plan,
         speed=engines.modelled(pool, plan, spec),
         slo=spec.slo,
         workload=spec.workload,
     )
+
+
+def _is_managed(spec: PoolSpec, split: SplitRecord | None) -> bool:
+    """Whether the router is of Weft's choice; both halves of a split are behind one."""
+    router = spec.router if split is None or split.spec is None else split.spec.router
+    return router.is_of_weft
 
 
 def _external(spec: PoolSpec, count: int | None) -> PoolSpec:

@@ -18,7 +18,8 @@ class StaticOptions:
     """`counts` are (pool, replicas at the peak), of which `part` is run.
 
     A pool that is not named gets that part of what the declared rate needs by the performance model. Without a part it
-    keeps the count that it has when it is handed over: what Weft planned for that rate, headroom and all.
+    keeps the count that it has when it is handed over: what Weft planned for that rate, headroom and all, or in a
+    setting that `begins_at_peak` for the busiest minute of its trace.
     """
 
     counts: tuple[tuple[str, int], ...] = ()
