@@ -148,6 +148,35 @@ def test_a_new_recorder_counts_what_an_earlier_one_left(tmp_path: Path) -> None:
     assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= size // 2
 
 
+def written_at(folder: Path, *times: float, most_bytes: int) -> list[Path]:
+    """Passes of one process over an empty board, at these times of its clock."""
+    recorder, snapshot = Recorder(folder, most_bytes), World.of([board("b-0")]).snapshot()
+    for at in times:
+        now = replace(snapshot, now=at)
+        recorder.record(now, decide(now, load()))
+    return [folder / f"pass-{round(at * 1000.0):015}.json.gz" for at in times]
+
+
+@pytest.mark.parametrize("restarted", [False, True], ids=["the same process", "after a restart"])
+def test_after_a_clock_went_back_the_latest_records_are_those_written_last(tmp_path: Path, restarted: bool) -> None:  # noqa: FBT001 - a case
+    """It was an hour ahead, and the folder is full: what is written now has names before all that is there."""
+    ahead, back = [10_000.0 + turn for turn in range(6)], [6_400.0 + turn for turn in range(4)]
+    (one, *_) = written_at(tmp_path / "one", 10_000.0, most_bytes=1)
+    room = 5 * one.stat().st_size
+    if restarted:
+        written_at(tmp_path / "kept", *ahead, most_bytes=room)
+        late = written_at(tmp_path / "kept", *back, most_bytes=room)
+    else:
+        late = written_at(tmp_path / "kept", *ahead, *back, most_bytes=room)[-len(back) :]
+    assert set(late) <= set((tmp_path / "kept").iterdir())
+
+
+def test_a_record_that_replaces_one_of_the_same_moment_is_the_last_one_written(tmp_path: Path) -> None:
+    (first, *_) = written_at(tmp_path / "one", 1.0, most_bytes=1)
+    *_, again, other = written_at(tmp_path / "kept", 1.0, 2.0, 1.0, 3.0, most_bytes=first.stat().st_size * 5 // 2)
+    assert {again, other} == set((tmp_path / "kept").iterdir())
+
+
 def test_what_killed_processes_leave_does_not_add_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody counts or deletes an unfinished record, and an operator without memory is killed again and again."""
 

@@ -57,13 +57,17 @@ def recorder_of(options: RunOptions) -> Recorder | None:
 
 
 class Recorder:
-    """Writes each pass and deletes the oldest beyond `most_bytes`. A full disk costs records, never a pass."""
+    """Writes each pass and deletes those written first beyond `most_bytes`. A full disk costs records, never a pass.
+
+    Names are times of passes, and a clock may go back: the order is that in which the files were written.
+    """
 
     def __init__(self, folder: Path, most_bytes: int) -> None:
         """Create the folder; raises `OSError` if that fails."""
         folder.mkdir(parents=True, exist_ok=True)
         self._folder, self._most = folder, most_bytes
-        self._sizes = {path: path.stat().st_size for path in sorted(folder.glob(_PATTERN))}
+        found = [(path, path.stat()) for path in sorted(folder.glob(_PATTERN))]
+        self._sizes = {path: stat.st_size for path, stat in sorted(found, key=lambda each: each[1].st_mtime_ns)}
 
     def record(
         self, snapshot: Snapshot, decided: Decisions | Exception, left_out: Mapping[str, Explanation] = _NOBODY
@@ -75,15 +79,16 @@ class Recorder:
         try:
             unfinished.write_bytes(content)
             unfinished.replace(path)
+            self._sizes.pop(path, None)  # one of the same moment, which it replaces, does not keep its place
             self._sizes[path] = len(content)
             self._forget()
         except OSError as error:
             log.warning("this pass is not recorded: %s", error)
 
     def _forget(self) -> None:
-        """Delete the oldest records beyond the limit, but never the last one."""
+        """Delete the records written first beyond the limit, but never the last one."""
         total = sum(self._sizes.values())
-        for path in sorted(self._sizes)[:-1]:
+        for path in list(self._sizes)[:-1]:
             if total <= self._most:
                 return
             total -= self._sizes.pop(path)
