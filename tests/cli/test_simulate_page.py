@@ -301,5 +301,6 @@ def test_of_costs_the_best_is_one_that_meets_the_slo() -> None:
     rows = {each.split("</i>")[1].split("<")[0]: each for each in page.split("<tr>") if "</i>" in each}
     assert "<td class=best>12.5</td>" in rows["weft"]
     assert "<td>2.5</td>" in rows["static"]
+    assert "<th scope=col>cost in H100-hours</th>" in page
     missing = simulation_html(report(cheap, Made(policy="weft", fails=3)))
     assert "<td class=best>2.5</td>" in missing

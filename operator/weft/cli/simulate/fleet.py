@@ -117,7 +117,7 @@ HEADS = (
     f"TPOT p{USUAL}",
     "GPU-hours",
     "x least",
-    "H100-hours",
+    "cost in H100-hours",
     "changes",
     "failed",
 )

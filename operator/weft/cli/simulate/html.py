@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 MOST_REASONS = 400  # most rows of a policy in the table; the JSON has all
 _MOST_READ = 240  # most moments for which the pointer shows values
-_COSTS = frozenset({"GPU-hours", "x least", "H100-hours", "changes"})
+_COSTS = frozenset({"GPU-hours", "x least", "cost in H100-hours", "changes"})
 _META = '<meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">'
 _SHAPES = (
     '<svg width="0" height="0" class=defs><defs>'
@@ -147,7 +147,7 @@ def _comparison(report: Report, rows: Sequence[tuple[SimulationOutcome, Figures]
     Costs are compared among policies that meet the SLO only, if any does.
     """
     heads = ["within the SLO", *(f"{kind} p{each}" for kind in ("TTFT", "TPOT") for each in DRAWN)]
-    heads += ["GPU-hours", *(["x least"] if report.oracle_gpu_hours else []), "H100-hours", "changes", "failed"]
+    heads += ["GPU-hours", *(["x least"] if report.oracle_gpu_hours else []), "cost in H100-hours", "changes", "failed"]
     heads += ["unfinished"] if any(figures.unfinished for _, figures in rows) else []
     cells = [_cells(report, *row)[: len(heads)] for row in rows]
     meeting = [figures.meets for _, figures in rows]
