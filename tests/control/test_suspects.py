@@ -35,7 +35,7 @@ TOGETHER = (
     "make_room",
     "preempt",
     "replace_outliers",
-    "say_what_traffic_holds",
+    "say_what_holds_rollouts",
 )
 
 
