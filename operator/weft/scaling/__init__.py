@@ -1,8 +1,8 @@
 """Observations -> replicas per pool: demand over capacity, bounded, stabilised, and never shrunk on missing metrics.
 
-The count. `pool`: sizes one pool on its own. `split`: sizes both halves together, within `ratio`. `settle`: from wanted
-    to desired replicas, within `bounds`. `shrinking`: what keeps a pool from having fewer. `demand`: how many replicas
-    are wanted. `sight`: what a pool sees in a pass. `staying`: how long requests stay.
+The count. `pool`: sizes one pool on its own. `split`: sizes both halves together, within `ratio` and in `balance`.
+    `settle`: from wanted to desired replicas, within `bounds`. `shrinking`: what keeps a pool from having fewer.
+    `demand`: how many replicas are wanted. `sight`: what a pool sees in a pass. `staying`: how long requests stay.
 Packages that it builds on, whose heads say which module has which; only the second knows another, the last:
     `forecasting`: the load to come. `calibrating`: how far replicas are from their prediction. `traffic`: measured in
     place of declared. `underperforming`: which replicas do worse than their siblings.

@@ -43,6 +43,11 @@ def bounds_of(request: ScaleRequest) -> Bounds:
     return own if request.ceiling is None else _under(request.ceiling, own, request.spec)
 
 
+def own_bounds_of(request: ScaleRequest) -> Bounds:
+    """The same without budgets that pools share: those are shared out between the halves of a split already."""
+    return _bounds(request.spec, request.gpus, request.pods)
+
+
 def _under(ceiling: Ceiling, own: Bounds, spec: ScalingSpec) -> Bounds:
     """The bounds of a pool that shares a budget; the tighter one gives the reason."""
     if ceiling.replicas >= own.most:

@@ -56,7 +56,8 @@ class Want:
     demand were as much higher as chance may hide, and `serving` the count that what is offered now, be it a burst, may
     need, or what a cycle brings back within two starts. `rises` says that the last seconds brought more than chance
     explains. `declared` is the count that the declared rate needs, for a pool that holds its first one because no
-    replica of it was ever ready; else 0.
+    replica of it was ever ready; else 0. `limited` says what keeps requests from coming, in a split the other half;
+    empty where nothing does.
     """
 
     replicas: int | None
@@ -66,6 +67,7 @@ class Want:
     serving: int = 0
     rises: bool = False
     declared: int = 0
+    limited: str = ""
 
     @property
     def because(self) -> str:
@@ -129,7 +131,7 @@ def want(sight: Sight) -> Want:
 def want_for(sight: Sight, wished: Demand) -> Want:
     """Replicas of this pool for a demand; its own backlog keeps it from shrinking."""
     request, reading = sight.request, sight.reading
-    capacity = _true_capacity(sight)
+    capacity = true_capacity(sight)
     if sight.blind or capacity.alone <= 0:
         return Want(None, may_shrink=False, basis="the capacity of one replica is unknown")
     worked_off = wished.persisting + wished.backlog
@@ -295,7 +297,7 @@ def _surprising(sight: Sight, reading: LoadReading) -> float:
     return counted_rate(reading, NEARLY_ALL)
 
 
-def _true_capacity(sight: Sight) -> Capacity:
+def true_capacity(sight: Sight) -> Capacity:
     """What replicas serve: as predicted, or less if unchanged replicas, saturated for a minute, do less.
 
     The prediction is calibrated already (`scaling/calibrating`), slowly and from quiet pools alone: a backlog stops

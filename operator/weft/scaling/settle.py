@@ -196,7 +196,12 @@ def _explain(sight: Sight, want: Want, bounds: Bounds) -> Held:
         return declared or missing(sight, sight.problem or want.because), None
     if want.replicas < request.current:
         return _why_not_fewer(sight, want, bounds)
-    return steady(request.current), None
+    return (_balanced(request.current, want.limited) if want.limited else steady(request.current)), None
+
+
+def _balanced(replicas: int, limited: str) -> Explanation:
+    """The explanation of a count that is what gets through needs, while demand needs more of both halves."""
+    return Explanation(Reason.Steady, f"{limited}, and what those carry needs {counted(replicas, 'replica')}")
 
 
 def _why_not_as_declared(current: int, want: Want, bounds: Bounds) -> Explanation | None:

@@ -65,7 +65,8 @@ def as_many_were_needed_lately(sight: Sight, want: Want) -> Held | None:
     expires = max(needed) + delay - request.now
     if expires > delay / 2:  # demand that hovers between two counts needs the larger one: that is steady
         return steady(request.current), expires
-    message = f"demand fell below {counted(request.current, 'replica')}, but not yet for {delay:g} s"
+    fell = f"{want.limited}: need" if want.limited else "demand"
+    message = f"{fell} fell below {counted(request.current, 'replica')}, but not yet for {delay:g} s"
     return Explanation(Reason.HoldStabilizing, message), expires
 
 

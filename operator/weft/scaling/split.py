@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from weft.domain.values.changed import changed
+from weft.scaling.balance import in_balance
 from weft.scaling.bounds import bounds_of
 from weft.scaling.demand import Want, demand, held_want, want_for
 from weft.scaling.settle import ScaleAnswer, from_the_new_count, owned_count, settle
@@ -74,12 +75,18 @@ def _wants(sights: tuple[Sight, Sight]) -> tuple[Want, Want]:
 
 
 def _guarded(sights: tuple[Sight, Sight], wants: tuple[Want, Want], guard: RatioGuard) -> tuple[Want, Want]:
-    """Raise the smaller half into the ratio; where its bound forbids that, lower the other."""
+    """Raise the smaller half into the ratio; where its bound forbids that, lower the other.
+
+    A half that may not have what it wants limits the other one beforehand.
+    """
     prefill, decode = wants[0].replicas, wants[1].replicas
     if prefill is None or decode is None:
         return wants
     bounds = bounds_of(sights[0].request), bounds_of(sights[1].request)
     wanted = bounds[0].clamp(prefill), bounds[1].clamp(decode)
+    if wanted != (prefill, decode):
+        wants = in_balance(sights, wants)
+        wanted = bounds[0].clamp(wants[0].replicas or 0), bounds[1].clamp(wants[1].replicas or 0)
     if guard.holds(*wanted):
         return wants
     ranges = [range(each.least, each.most + 1) for each in bounds]
@@ -97,4 +104,5 @@ def _made(want: Want, replicas: int) -> Want:
     """
     lowered = want.replicas is not None and replicas < want.replicas
     serving = min(want.serving, replicas) if lowered else want.serving
-    return replace(want, replicas=replicas, with_chance=replicas, serving=serving, rises=want.rises and not lowered)
+    rises = want.rises and not lowered
+    return replace(want, replicas=replicas, with_chance=replicas, serving=serving, rises=rises, limited="")
