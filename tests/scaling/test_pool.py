@@ -282,6 +282,7 @@ def test_a_budget_below_the_minimum_says_how_far_to_raise_it() -> None:
 def test_max_step_limits_each_minute_and_not_each_pass() -> None:
     pool = Pool().configured(max_step=2)
     pool.current = 1
+    pool.run(seen(1.0, 1), 60)
     pool.step(seen(100.0, 1))
     assert (pool.current, reason(pool)) == (3, Reason.StepLimited)
     pool.run(seen(100.0, 3), 50)
@@ -290,6 +291,20 @@ def test_max_step_limits_each_minute_and_not_each_pass() -> None:
     assert pool.current == 5
     answer = pool.configured(max_step=1).step(seen(100.0, 5), seconds=60.0)
     assert answer.explanation.message == "maxStep 1 allows 1 replica a minute; demand needs more than 6"
+
+
+def test_a_restart_is_no_new_minute_for_max_step() -> None:
+    """The count may have changed the moment before: four replicas came within one minute."""
+    pool = Pool(declared_rate=6.0).configured(max_step=2)
+    pool.step(None)
+    assert pool.current == 4, "the first count of a new pool waits for nothing"
+    pool.run(seen(30.0, 4), 60)
+    assert pool.current == 6
+    pool.answer = None  # all memory is lost
+    pool.run(seen(30.0, 6), 60)
+    assert (pool.current, reason(pool)) == (6, Reason.StepLimited)
+    pool.step(seen(30.0, 6))
+    assert pool.current == 8
 
 
 def test_external_mode_leaves_the_count_to_its_owner_and_recommends() -> None:

@@ -150,11 +150,11 @@ class ScaleMemory:
 
     `wanted` are (time, replicas) samples of the last window, and `with_chance` the same for demand that is as much
     higher as chance may hide. `since` is when an unbroken series of complete metrics began, so that nothing shrinks
-    before one whole window was seen; `seen` is the last complete look. `stepped` is when the count last changed,
-    `loads` the load samples of the last minute, `workload` the measured token counts in use, beside what was
-    `declared`, `lengths` those of the last minutes, and `nodes_away` the nodes under its replicas that are not ready or
-    gone, each with the time when that was first seen; `nodes_gone` are those of them that were gone, and were not ready
-    since.
+    before one whole window was seen; `seen` is the last complete look. `stepped` is when the count last changed, or
+    may have: a pool that has one at the first look after a restart. `loads` are the load samples of the last minute,
+    `workload` the measured token counts in use, beside what was `declared`, `lengths` those of the last minutes, and
+    `nodes_away` the nodes under its replicas that are not ready or gone, each with the time when that was first seen;
+    `nodes_gone` are those of them that were gone, and were not ready since.
     `calibration` is the state of learning from metrics, `outliers` are underperforming replicas, and `forecast` is the
     state of the traffic forecast. `answering` are the pods of the last look in order, and `exchanged` is when they last
     changed, None where that was never seen; at `parted` one of them was gone. `lasting` is the arrival rate in requests

@@ -150,7 +150,7 @@ class Sight:
 
 def look(request: ScaleRequest) -> Sight:
     """Judge the observation and remember it. Repeating a look at the same time changes nothing."""
-    memory = request.memory or ScaleMemory(since=request.now, forecast=restored(request.kept, request.now))
+    memory = request.memory or _at_a_start(request)
     memory = _in_this_unit(memory, request)
     if memory.since > request.now:  # the clock was set back
         memory = replace(memory, since=request.now)
@@ -170,6 +170,12 @@ def look(request: ScaleRequest) -> Sight:
         memory = changed(memory, loads=loads)
     sight = Sight(request, found, "", memory)
     return changed(sight, memory=_having_learnt(sight, found))
+
+
+def _at_a_start(request: ScaleRequest) -> ScaleMemory:
+    """The memory of a new pool, or of one whose count was just written before a restart, for all that is known."""
+    stepped = request.now if request.current > 0 else None
+    return ScaleMemory(since=request.now, stepped=stepped, forecast=restored(request.kept, request.now))
 
 
 def _in_this_unit(memory: ScaleMemory, request: ScaleRequest) -> ScaleMemory:
