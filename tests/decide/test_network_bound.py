@@ -122,6 +122,26 @@ def test_requests_that_line_up_before_quick_transfers_wait_for_the_network() -> 
     assert FALSE == told(replace(lined_up, running=40.0)), "more run than wait"
 
 
+FAST = Slo(tpot=((99, 0.05),))  # no target for the first token
+
+
+def test_without_a_target_for_the_first_token_memory_full_of_kv_under_way_tells() -> None:
+    assert TRUE == network_bound(Role.Decode, FAST, full(40.0, 160.0, 0.05)).status
+    assert TRUE == network_bound(Role.Prefill, FAST, full(40.0, 160.0, 0.05)).status
+    assert FALSE == network_bound(Role.Decode, FAST, full(140.0, 60.0, 1.5)).status, "most run"
+
+
+def test_without_a_target_for_the_first_token_a_longer_line_for_kv_than_runs_tells() -> None:
+    lined_up = roomy(waiting_for_kv=30.0, running=10.0)
+    assert TRUE == told(lined_up, FAST)
+    assert "in line for KV" in network_bound(Role.Decode, FAST, lined_up).explanation.message
+    assert FALSE == told(lined_up, FAST, role=Role.Prefill), "prompts run for moments only"
+    assert FALSE == told(replace(lined_up, running=40.0), FAST)
+    assert FALSE == told(roomy(waiting_for_kv=2.0, running=0.0), FAST), "one for each replica is on its way, as always"
+    assert FALSE == told(replace(lined_up, waiting=60.0), FAST), "more wait for a seat"
+    assert FALSE == told(roomy(), FAST)
+
+
 def test_what_no_engine_tells_is_unknown_and_what_moves_no_kv_is_not_bound() -> None:
     assert UNKNOWN == told(roomy(transfer_seconds=None))
     assert FALSE == told(roomy(), role=Role.Aggregated)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 INPUT, OUTPUT = 16_000, 200
 WORKLOAD = Workload(1.0, INPUT, OUTPUT, INPUT, OUTPUT)
 SLO = Slo(ttft=((95, 5.0),), tpot=((95, 0.1),))
+BOTH_TARGETS = {"ttft": {"p95": "5s"}, "tpot": {"p95": "100ms"}}
 WITH_RDMA: dict[str, Any] = {"resources": {"rdma": {"resource": "rdma/ib", "count": 1}}}
 SCALING = ScalingSpec(min_replicas=1, max_replicas=12, scale_down_delay_seconds=120.0)
 
@@ -56,7 +57,12 @@ def setting(arrivals: Trace, *pools: PoolRecord, boards: int = 3, **more: Any) -
     return SimulationSetting(nodes=nodes, catalog=load(), **{**known, **more})
 
 
-def duo(arrivals: Trace, engine: Mapping[str, Any] = WITH_RDMA, **more: Any) -> SimulationSetting:  # noqa: ANN401 - any field
+def duo(
+    arrivals: Trace,
+    engine: Mapping[str, Any] = WITH_RDMA,
+    slo: Mapping[str, Any] = BOTH_TARGETS,
+    **more: Any,  # noqa: ANN401 - any field
+) -> SimulationSetting:
     """A split of the same model."""
     body = {
         "apiVersion": "weft.dev/v1alpha1",
@@ -70,7 +76,7 @@ def duo(arrivals: Trace, engine: Mapping[str, Any] = WITH_RDMA, **more: Any) -> 
                 "inputTokens": {"mean": INPUT, "p95": INPUT},
                 "outputTokens": {"mean": OUTPUT, "p95": OUTPUT},
             },
-            "slo": {"ttft": {"p95": "5s"}, "tpot": {"p95": "100ms"}},
+            "slo": slo,
             "scaling": {"minReplicas": 1, "maxReplicas": 8, "scaleDownDelay": "2m"},
         },
     }

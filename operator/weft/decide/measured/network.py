@@ -1,7 +1,8 @@
 """The condition NetworkBound: KV transfers, and not engines, are what requests of a split wait for.
 
-More GPUs would not help then. It takes a target for the first token that is missed, engines that have room, and
-transfers that make up most of it: on average, in the tail that is missed, or in the line before them.
+More GPUs would not help then. It takes engines that have room, a target for the first token that is missed, and
+transfers that make up most of it: on average, in the tail that is missed, or in the line before them. Without such a
+target, KV under way that fills the memory tells, and in decode more requests in that line than run.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.status import FALSE, TRUE, UNKNOWN, Condition
 from weft.domain.workload import Role
-from weft.scaling import is_sane, kv_in_use, read_percentile
+from weft.scaling import is_backlog, is_sane, kv_in_use, read_percentile
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +32,7 @@ Missed = tuple[int, float, float]  # percentile, target and what was reached, in
 
 
 def network_bound(role: Role, slo: Slo, observation: PoolObservation | None) -> Condition:
-    """Whether KV transfer is what makes TTFT miss its target while the engines have room."""
+    """Whether KV transfer is what makes TTFT miss its target, or requests wait, while the engines have room."""
     if not role.is_half:
         return _MOVES_NOTHING
     if observation is None or observation.answered <= 0:
@@ -39,9 +40,9 @@ def network_bound(role: Role, slo: Slo, observation: PoolObservation | None) -> 
     if observation.transfer_seconds is None:
         return _NOT_TIMED
     missed = _missed(slo, observation)
-    if not missed or _is_saturated(role, observation):
+    if (slo.ttft and not missed) or _is_saturated(role, observation):
         return _not_bound("KV transfer is not what TTFT waits for")
-    for claim, message in _CLAIMS:
+    for claim, message in _CLAIMS if slo.ttft else _CLAIMS_WITHOUT_TARGET[role]:
         if claim(observation, missed):
             return Condition("NetworkBound", TRUE, Explanation(Reason.TransferDominates, message))
     return _not_bound("KV transfer is not what TTFT waits for")
@@ -112,6 +113,14 @@ def requests_line_up_before_them(observation: PoolObservation, missed: list[Miss
     return in_line and for_kv / rate >= DOMINANT * excess
 
 
+def more_wait_in_line_than_run(observation: PoolObservation, _: list[Missed]) -> bool:
+    """Whether requests spend more time in line for KV than running, by Little's law: more of them, and no few."""
+    for_kv = observation.waiting_for_kv
+    if not is_sane(for_kv):
+        return False
+    return is_backlog(for_kv, observation.answered) and for_kv > (observation.running or 0.0)
+
+
 def _unknown(message: str) -> Condition:
     return Condition("NetworkBound", UNKNOWN, Explanation(Reason.MetricsMissing, message))
 
@@ -124,11 +133,12 @@ _MOVES_NOTHING = _not_bound("an aggregated replica moves no KV to others")
 _NOT_MEASURED = _unknown("no replica reports metrics")
 _NOT_TIMED = _unknown("no replica times KV transfers; the other half may")
 _Claim = tuple["Callable[[PoolObservation, list[Missed]], bool]", str]
+_MEMORY: _Claim = (
+    kv_under_way_fills_the_memory,
+    "KV in transfer fills most of the engines' memory, while running requests need little of it",
+)
 _CLAIMS: tuple[_Claim, ...] = (
-    (
-        kv_under_way_fills_the_memory,
-        "KV in transfer fills most of the engines' memory, while running requests need little of it",
-    ),
+    _MEMORY,
     (
         transfers_take_most_of_it,
         "KV transfer takes most of the TTFT above target, while engines have capacity",
@@ -142,3 +152,9 @@ _CLAIMS: tuple[_Claim, ...] = (
         "requests wait in line for KV for most of the TTFT above target, while engines have capacity",
     ),
 )
+_LINE: _Claim = (
+    more_wait_in_line_than_run,
+    "more requests wait in line for KV than run, while engines have capacity",
+)
+# KV on its way out of prefill holds nobody up who runs there: prompts run for moments only.
+_CLAIMS_WITHOUT_TARGET = {Role.Prefill: (_MEMORY,), Role.Decode: (_MEMORY, _LINE)}
