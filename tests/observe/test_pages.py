@@ -344,3 +344,26 @@ async def test_an_engine_that_nobody_asked_yet_answers_nothing_per_second() -> N
 
 def _figures(seen: PoolObservation) -> dict[str, object]:
     return {each.name: getattr(seen, each.name) for each in fields(seen) if each.name != "caveats"}
+
+
+@pytest.mark.parametrize(
+    ("by_reason", "waiting", "for_kv"),
+    [
+        ({"capacity": 20.0, "deferred": 30.0}, 20.0, 30.0),
+        ({"deferred": 50.0}, 0.0, 50.0),
+        ({"deferred": 51.0}, 0.0, 51.0),
+        ({"deferred": 30.0}, 20.0, 30.0),
+        ({}, 50.0, None),
+    ],
+    ids=["both", "deferred alone", "one more than wait by now", "deferred and others", "none"],
+)
+def test_requests_that_wait_for_kv_do_not_wait_for_capacity_as_well(
+    by_reason: dict[str, float], waiting: float, for_kv: float | None
+) -> None:
+    """Of 50 that wait in all; a page may lack the reason that counts none."""
+    series = series_for(EngineName.VLLM, "0.33.0")
+    reasons = (f'vllm:num_requests_waiting_by_reason{{reason="{each}"}} {told}' for each, told in by_reason.items())
+    text = "\n".join(("vllm:num_requests_running 1", "vllm:num_requests_waiting 50", *reasons, ""))
+    history = History(0.0, {key: ((0.0, value),) for key, value in parse(text, series.names).items()})
+    window = Window.of(history, series)
+    assert (window.waiting, window.waiting_for_kv) == (waiting, for_kv)

@@ -148,9 +148,11 @@ class Window:
         if INSIDE in self.contradicted:
             return None
         by_reason = self.series.waiting_by_reason
-        waiting = self.history.gauge(by_reason, CAPACITY) if by_reason else ()
-        waiting = waiting or self.gauge(self.series.waiting)
-        return sum(waiting) if waiting else None
+        for_capacity = self.history.gauge(by_reason, CAPACITY) if by_reason else ()
+        if for_capacity:
+            return sum(for_capacity)
+        waiting, for_kv = self.gauge(self.series.waiting), self.history.gauge(by_reason, DEFERRED) if by_reason else ()
+        return max(0.0, sum(waiting) - sum(for_kv)) if waiting else None
 
     @property
     def waiting_for_kv(self) -> float | None:
