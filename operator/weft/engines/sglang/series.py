@@ -28,6 +28,7 @@ def sglang_series(version: str) -> EngineSeries:
         startup="sglang:engine_startup_time",
         loading="sglang:engine_load_weights_time",
         hit_rate="sglang:cache_hit_rate",
+        # Also those cancelled while they run, which `num_aborted_requests_total` would count twice.
         finished="sglang:num_requests_total",
         prefix_queries="sglang:prompt_tokens_total",
         prefix_hits="sglang:cached_tokens_total",
