@@ -201,6 +201,22 @@ def test_without_room_beyond_the_surge_a_third_generation_comes_all_the_same(cou
         assert least_until_through(here) >= 1.0 / max(counts) - 1e-9
 
 
+def test_a_pause_after_an_edit_in_mid_roll_takes_no_replica_that_its_pair_counts_on() -> None:
+    here = loaded_split((2, 5), 24, SURGE, (0.5, 0.5))
+    here.change("2")
+    here.turn(5)
+    for name in HALVES:
+        spec = here.world.pools[name].spec
+        assert spec is not None
+        here.world.edit(name, replace(spec, rollout=replace(SURGE, paused=True)))
+    here.change("3")
+    least = []
+    for _ in range(12):
+        here.turn()
+        least.append(capacity(here))
+    assert min(least) >= 1.0 - 1e-9
+
+
 edits = st.lists(st.tuples(st.sampled_from(["A", "B", "C", *HALVES]), st.integers(1, 9)), min_size=2, max_size=4)
 
 

@@ -19,7 +19,7 @@ from weft.decide.rollouts.drains import displacement, is_urgent, noticed_at, ove
 from weft.decide.rollouts.pairing import alone_in, pair_of_replica, rolls_as_a_pair
 from weft.decide.rollouts.pauses import is_apart, is_hidden
 from weft.decide.rollouts.predecessors import awaited
-from weft.decide.rollouts.rollout import arriving, keep_the_last, leaving, limits_of, without
+from weft.decide.rollouts.rollout import arriving, has_to_go, keep_the_last, leaving, limits_of, without
 from weft.decide.rollouts.terms import rollout_of
 from weft.decide.rollouts.weighing import weigh
 from weft.decide.shapes.holes import changes_shape, fit, kept_for_want_of_room, kept_while_frozen, new_shapes_fit
@@ -137,8 +137,10 @@ def _serving_half(turn: Turn, start: Start, unit: Sequence[Turn]) -> ServingHalf
 
 
 def _nothing_goes_on(courses: Sequence[Course], start: Start) -> bool:
-    """Whether nobody leaves a split, is on the way, or has room to come: it would roll no further, for ever."""
+    """Whether some have to leave a split, and nobody does, is on the way, or has room to come, now or ever."""
     if any(course.leaving.gone or course.growth.held is not None for course in courses):
+        return False
+    if not any(has_to_go(each, rollout_of(course.turn)) for course in courses for each in course.leaving.present):
         return False
     if not all(replica.ready for course in courses for replica in course.turn.survivors.replicas):
         return False
