@@ -11,6 +11,7 @@ from tests.decide.test_drains import cordon
 from tests.decide.test_hanging import hang
 from tests.decide.test_rollouts import change, rolling_world
 from tests.decide.world import external
+from tests.fabric.cluster import busy
 from weft.decide.replicas.health import Loss
 from weft.decide.rollouts.backoff import GOOD_SECONDS, failed_again
 from weft.domain.cluster import ContainerFailure
@@ -194,3 +195,78 @@ def test_a_pool_that_lacks_places_says_that_its_rollout_waits_for_all_of_them(su
     assert (old_ones(world), world.serving("chat")) == (3, 3)
     told = "; until then 3 replicas of the earlier revision stay: lower the count, or raise spec.rollout.maxUnavailable"
     assert told in world.condition("chat", "Placed")[2]
+
+
+def fails_once(world: World) -> None:
+    """The first engines of the new revision end while they start; the back-off is over then."""
+    change(world)
+    for name in starts(world, 20.0):
+        world.end(name, ENDS)
+    world.turn(1, STEP)
+    assert world.status("chat").failure is not None
+    world.now += 600.0
+
+
+def test_recreate_waits_for_no_engine_that_lasts() -> None:
+    """It is what users are told to choose where nothing has room for a successor."""
+    world = rolling_world(3, 6, RolloutSpec())
+    fails_once(world)
+    spec = world.pools["chat"].spec
+    assert spec is not None
+    world.edit("chat", replace(spec, rollout=RECREATE))
+    world.turn(20)
+    assert (old_ones(world), world.serving("chat")) == (0, 3)
+
+
+def test_without_surge_the_next_attempt_has_the_place_of_an_earlier_replica() -> None:
+    """While the failure was waited for, the count fell to what was left."""
+    world = rolling_world(3, 6, RolloutSpec(max_surge=0, max_unavailable=1))
+    fails_once(world)
+    assert old_ones(world) == 2
+    spec = world.pools["chat"].spec
+    assert spec is not None
+    world.edit("chat", replace(spec, scaling=external(2)))
+    world.turn(2 + round(2 * GOOD_SECONDS / STEP), STEP)
+    assert (old_ones(world), world.serving("chat")) == (0, 2)
+
+
+def test_on_a_full_cluster_the_next_attempt_has_the_place_of_an_earlier_replica() -> None:
+    """Somebody else took the place in which the first one failed."""
+    world = rolling_world(3, 4, RolloutSpec())
+    fails_once(world)
+    (free,) = {node.name for node in world.nodes} - {nodes[0] for nodes in world.nodes_of("chat")}
+    world.pods["job"] = busy("job", free, 8)
+    spec = world.pools["chat"].spec
+    assert spec is not None
+    world.edit("chat", replace(spec, rollout=RolloutSpec(max_surge=1, max_unavailable=1)))
+    assert old_ones(world) == 3
+    world.turn(3 + round(4 * GOOD_SECONDS / STEP), STEP)
+    assert (old_ones(world), world.serving("chat")) == (0, 3)
+
+
+def test_no_traffic_is_blamed_where_a_failure_holds_the_rollout() -> None:
+    world = rolling_world(4, 6, RolloutSpec(max_surge=1, max_unavailable=1))
+    change(world)
+    lasts(world, 60.0)
+    told: list[Reason] = []
+    for _ in range(round(GOOD_SECONDS / STEP / 2)):
+        world.turn(1, STEP)
+        told += [event.reason for event in world.decision("chat").events]
+    assert Reason.RolloutWaits not in told
+
+
+def test_a_pod_that_never_ends_makes_no_rollout_of_a_cordon() -> None:
+    """It is one of the revision before, and no replica is."""
+    world = rolling_world(2, 6, RECREATE)
+    stuck = world.pods["chat-0-0"]
+    change(world)
+    world.turn(1)
+    for _ in range(30):
+        world.pods["chat-0-0"] = replace(stuck, terminating=True, ready=False, gone_by=world.now - 3600.0)
+        world.turn()
+    assert (old_ones(world), world.serving("chat")) == (0, 2)
+    cordon(world, *(nodes[0] for nodes in world.nodes_of("chat")))
+    for _ in range(20):
+        world.pods["chat-0-0"] = replace(stuck, terminating=True, ready=False, gone_by=world.now - 3600.0)
+        world.turn()
+        assert world.serving("chat") >= 2

@@ -103,6 +103,39 @@ def test_a_frozen_pool_follows_a_shape_that_its_user_pins() -> None:
     assert gpus_that_serve(world) == ONE_OF_EIGHT
 
 
+def test_a_frozen_pool_that_loses_its_only_replica_starts_in_the_same_shape() -> None:
+    wanted = best_gpus()
+    taken = ONE_OF_EIGHT - wanted + 1
+    world = crowded(taken, spec=free_spec(most=1))
+    world.turn(6)
+    before = world.status("chat").plan
+    assert before is not None
+    freeze(world, "chat", 3600.0)
+    world.nodes += [board("b-8"), board("b-9")]
+    for name in [name for name in world.pods if name.startswith("chat-")]:
+        world.end(name, ContainerFailure("Error", "RuntimeError: no", exit_code=1))
+    world.turn(20)
+    after = world.status("chat").plan
+    assert after is not None
+    assert (after.shape, world.serving("chat")) == (before.shape, 1)
+
+
+def test_a_freeze_that_is_prolonged_is_told_with_its_new_end() -> None:
+    taken = ONE_OF_EIGHT - best_gpus() + 1
+    world = crowded(taken, taken)
+    world.turn(6)
+    freeze(world, "chat", 3600.0)
+    world.nodes += [board("b-8"), board("b-9")]
+    world.turn(3)
+    first = world.condition("chat", "Planned")[2]
+    freeze(world, "chat", 7200.0)
+    world.turn(3)
+    second = world.condition("chat", "Planned")[2]
+    assert first != second
+    assert "freezeUntil" in first
+    assert "freezeUntil" in second
+
+
 def gpus_that_serve(world: World) -> int:
     """GPUs of a replica, times those that serve."""
     plan = world.status("chat").plan

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from weft.decide.counting.worth import share_beside
-from weft.decide.course import NOTHING_TO_WEIGH, Course, Growth, Leaving, OwnMoves
+from weft.decide.course import NOTHING_TO_WEIGH, Course, Growth, Leaving, OwnMoves, from_nothing
 from weft.decide.places.moving import still_told
 from weft.decide.places.outliers import because_it_does_worse, outlier_that_goes
 from weft.decide.places.spares import gives_way_to_its_spare
@@ -20,7 +20,7 @@ from weft.decide.rollouts.pairing import alone_in, pair_of_replica, rolls_as_a_p
 from weft.decide.rollouts.pauses import is_apart, is_hidden
 from weft.decide.rollouts.predecessors import awaited
 from weft.decide.rollouts.rollout import arriving, has_to_go, keep_the_last, leaving, limits_of, without
-from weft.decide.rollouts.terms import rollout_of
+from weft.decide.rollouts.terms import recreates, rollout_of
 from weft.decide.rollouts.weighing import weigh
 from weft.decide.shapes.holes import changes_shape, fit, kept_for_want_of_room, kept_while_frozen, new_shapes_fit
 from weft.domain.reasons import Reason
@@ -52,7 +52,7 @@ def all_set_out(units: Sequence[Sequence[Turn]], start: Start) -> list[list[Cour
 
 def _with_room(turns: Sequence[Turn], start: Start) -> list[Course]:
     """The courses of a unit, in new shapes where these have room, also in what it lets go while it keeps old ones."""
-    if (frozen := kept_while_frozen(turns, start.now, start.replan)) is not None:
+    if (frozen := kept_while_frozen(turns, start, start.replan)) is not None:
         return _together(frozen, start)
     kept = kept_for_want_of_room(turns, start, start.replan)
     courses = _together(kept, start)
@@ -172,12 +172,26 @@ def _at_rest(turn: Turn, start: Start) -> Growth:
 def _leaving(turn: Turn, start: Start, unit: Sequence[Turn]) -> Leaving:
     """Who leaves now, and who once it is replaced."""
     present = _departures(turn, start)
-    if any(ends_by_itself(failure_of(each, start.now)) for each in unit):
+    if any(_keeps_earlier_ones(each, start) for each in unit):
         present = [replace(each, outlasts=each.outdated and each.displaced is None) for each in present]
     weighing = _weighing(present, turn, start, unit)
     gone = _let_go(present, turn, start, weighing.keeps)
     moving = without(gone, [each for each in present if each.displaced is not None])
     return Leaving(tuple(present), gone, tuple(moving), weighing)
+
+
+def _keeps_earlier_ones(turn: Turn, start: Start) -> bool:
+    """Whether a pool rolls to a revision whose engines end by themselves, and can be tried again without its place."""
+    planned, replicas, rollout = turn.planned, turn.survivors.replicas, rollout_of(turn)
+    failure = failure_of(turn, start.now)
+    new = sum(each.assignment.revision == planned.revision for each in replicas)
+    rolls = new < len(replicas) and rollout.strategy is not RolloutStrategy.Recreate
+    if not rolls or not ends_by_itself(failure):
+        return False
+    if new or remaining_seconds(failure, start.now) > 0:
+        return True
+    beside = len(replicas) < turn.scale.desired + limits_of(rollout, turn.scale.desired).surge
+    return beside and start.accounts.short([planned]) is None and fit([from_nothing(turn, 1)], start.free)
 
 
 def _weighing(present: Sequence[Departure], turn: Turn, start: Start, unit: Sequence[Turn]) -> Weighing:
@@ -299,5 +313,4 @@ def _why_nobody_comes(turn: Turn, start: Start, failure: Failure | None, present
 
 def _waits_for_drain(turn: Turn, present: Iterable[Departure], now: float) -> bool:
     """Recreate never runs two revisions at once: new replicas wait until pods of the old ones are gone, or overdue."""
-    recreates = rollout_of(turn).strategy is RolloutStrategy.Recreate
-    return recreates and (any(each.outdated for each in present) or bool(awaited(turn, now)))
+    return recreates(turn) and (any(each.outdated for each in present) or bool(awaited(turn, now)))

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
 # Predictions that moved by less are the same: the persisted plan stays, and nothing is written.
 NOTABLE_CHANGE = 0.05
-_KEEP_FROM_A_BETTER_SHAPE = (Reason.HolesTooSmall, Reason.Frozen)
 
 
 @made_often
@@ -233,8 +232,10 @@ def _kept_or_new(before: Plan | None, chosen: Plan) -> Plan:
     """
     if before is None or (before.shape, before.engine) != (chosen.shape, chosen.engine):
         return chosen
-    reasons = {before.verdict.reason, chosen.verdict.reason}
-    if len(reasons) > 1 and not reasons.isdisjoint(_KEEP_FROM_A_BETTER_SHAPE):
+    then, now = before.verdict, chosen.verdict
+    if Reason.Frozen in (then.reason, now.reason) and then != now:
+        return chosen
+    if then.reason is not now.reason and Reason.HolesTooSmall in (then.reason, now.reason):
         return chosen
     return before if _is_alike(before.prediction, chosen.prediction) else chosen
 

@@ -31,12 +31,17 @@ def rollout_of(turn: Turn) -> RolloutSpec:
     whole = spec.has_sidecar and spec.rollout.strategy is not RolloutStrategy.Recreate
     if whole and rolls_as_a_pair(turn):
         return replace(spec.rollout, max_surge=1.0, max_unavailable=0)
-    if spec.rollout.strategy is RolloutStrategy.Recreate and not _makes_anew(turn):
+    if spec.rollout.strategy is RolloutStrategy.Recreate and not (recreates(turn) and _has_earlier_ones(turn)):
         return replace(spec.rollout, strategy=RolloutStrategy.Surge)
     return spec.rollout
 
 
-def _makes_anew(turn: Turn) -> bool:
-    """Whether an earlier revision ends, or is yet to."""
-    earlier = any(each.assignment.revision != turn.planned.revision for each in turn.survivors.replicas)
-    return not turn.planned.spec.rollout.paused and (earlier or turn.draining)
+def recreates(turn: Turn) -> bool:
+    """Whether a new revision ends all replicas of the earlier one, and comes once their pods are gone."""
+    rollout = turn.planned.spec.rollout
+    held = turn.frozen or turn.barred or rollout.paused
+    return rollout.strategy is RolloutStrategy.Recreate and not held
+
+
+def _has_earlier_ones(turn: Turn) -> bool:
+    return any(each.assignment.revision != turn.planned.revision for each in turn.survivors.replicas)

@@ -79,6 +79,8 @@ def _still_waits(course: Course, now: float) -> RolloutWait | None:
     outgoing = [each for each in stay if has_to_go(each, rollout) and not each.could_stay]
     if not outgoing or _is_over(weighing, now):
         return weighing.waits if outgoing else None
+    if any(each.outlasts for each in outgoing):
+        return None  # it waits for an engine of the new revision that does not end
     limits = limits_of(rollout, desired)
     spare = serving(stay) - desired + limits.unavailable + ROUNDING
     able = (each for each in outgoing if each.ready and not (each.alone or each.counted_on))

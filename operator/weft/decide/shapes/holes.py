@@ -137,15 +137,19 @@ def kept_for_want_of_room(turns: Sequence[Turn], available: Availability, replan
     return turns if kept is None or not _runs_or_waits(kept, available.now) else kept
 
 
-def kept_while_frozen(turns: Sequence[Turn], now: float, replan: Replan) -> Sequence[Turn] | None:
-    """The turns in the shapes in which they run, while any is frozen; None where none is, or the specs forbid that.
+def kept_while_frozen(turns: Sequence[Turn], available: Availability, replan: Replan) -> Sequence[Turn] | None:
+    """The turns in the shapes in which they run, while any is frozen; None where none is, or that cannot be.
 
-    More GPUs a replica is a larger pool, whatever the count, and all replicas start anew.
+    More GPUs a replica is a larger pool, whatever the count, and all replicas start anew. One that lost all of them has
+    another shape only if there is no place for its own.
     """
-    until = max((each for turn in turns if (each := turn.planned.spec.scaling.frozen_until(now))), default=None)
-    if until is None or not any(turn.survivors.replicas for turn in turns):
+    ends = (turn.planned.spec.scaling.frozen_until(available.now) for turn in turns)
+    until = max((each for each in ends if each is not None), default=None)
+    if until is None or not any(map(_may_run_again, turns)):
         return None
-    return in_shapes_before(turns, replan, lambda turn: _why_it_is_frozen(turn, until))
+    kept = in_shapes_before(turns, replan, lambda turn: _why_it_is_frozen(turn, until))
+    stays = kept is not None and (_runs_or_waits(kept, available.now) or fit(map(_first, kept), available.free))
+    return kept if stays else None
 
 
 def in_shapes_before(
@@ -315,7 +319,7 @@ def may_serve(candidate: Candidate) -> bool:
 def _why_it_is_frozen(turn: Turn, until: float) -> Explanation:
     plan = turn.planned.plan
     held = f"but spec.scaling.freezeUntil keeps the shape until {moment_of(until)}"
-    return Explanation(Reason.Frozen, f"{plan.shape} would be better, {held}: {plan.verdict.message}")
+    return Explanation(Reason.Frozen, f"{plan.shape} would be better, {held}")
 
 
 def _why_it_stays(turn: Turn) -> Explanation:
