@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from weft.apply.refusals import refused
 from weft.apply.sending import ApiRequest, object_path
 from weft.control.told_once import ToldOnce
+from weft.control.wake import is_set_within
 from weft.domain.errors import WeftError
 from weft.observe.api_server.clock import running_seconds
 
@@ -137,15 +138,16 @@ class Contender:
             if await self._in_thread(self.try_to_hold):
                 log.info("leading: %s holds Lease %s/%s", self._identity, self._namespace, LEASE)
                 return True
-            await _is_set_within(stop, RETRY_SECONDS)
+            await is_set_within(stop, RETRY_SECONDS)
         return False
 
     async def keep(self, stop: asyncio.Event) -> None:
         """Renew the Lease; ends without `stop` once that has failed for too long or another one holds it."""
         while True:
             with contextlib.suppress(TimeoutError):  # a thread that waits for an answer is no reason to go on
-                await asyncio.wait_for(self._in_thread(self.try_to_hold), RENEW_SECONDS)
-            if not self.may_write() or await _is_set_within(stop, RETRY_SECONDS):
+                async with asyncio.timeout(RENEW_SECONDS):
+                    await self._in_thread(self.try_to_hold)
+            if not self.may_write() or await is_set_within(stop, RETRY_SECONDS):
                 return
 
     async def resign(self) -> None:
@@ -238,9 +240,3 @@ def _expected(answer: ApiResponse) -> ApiResponse:
     if not answer.ok:
         raise refused(answer)
     return answer
-
-
-async def _is_set_within(stop: asyncio.Event, seconds: float) -> bool:
-    with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(stop.wait(), seconds)
-    return stop.is_set()

@@ -3,6 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+
+
+async def is_set_within(event: asyncio.Event, seconds: float) -> bool:
+    """Wait for an event for so long; returns whether it is set.
+
+    `asyncio.wait_for` of Python 3.11 forgets that its task was cancelled if the event is set in the same moment.
+    """
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    return event.is_set()
 
 
 class Wake:
@@ -21,9 +33,7 @@ class Wake:
 
     async def wait(self, at_most_seconds: float) -> bool:
         """Sleep until a ring has settled, or until the time is over; returns whether it rang."""
-        try:
-            await asyncio.wait_for(self._event.wait(), at_most_seconds)
-        except TimeoutError:
+        if not await is_set_within(self._event, at_most_seconds):
             return False
         await asyncio.sleep(self._settle_seconds)
         self._event.clear()
