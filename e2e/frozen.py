@@ -27,7 +27,7 @@ class Frozen:
 
     team: Team
     pod: Json
-    since: float  # of the monotonic clock
+    since: float  # epoch seconds
 
 
 @contextlib.contextmanager
@@ -40,7 +40,7 @@ def a_frozen_pool(node: RealNode) -> Iterator[Frozen]:
         Endpoint(*team.service_address(Frozen.NAME)).complete()
         (pod,) = team.pods(Frozen.NAME)
         _freeze(pod)
-        yield Frozen(team, pod, time.monotonic())
+        yield Frozen(team, pod, time.time())
 
 
 def _freeze(pod: Json) -> None:
