@@ -207,10 +207,9 @@ class Simulation:
         began = -max(BRING_UP_SECONDS, BRING_UP_STARTS * self._setting.longest_start.seconds)
         now = self._until_up(began, began)
         self._operation.forget()
-        if not self._policies:
-            return
-        external.hand_over(self._operation)
-        if self._setting.begins_at_peak:
+        if self._policies:
+            external.hand_over(self._operation)
+        if self._policies and self._setting.begins_at_peak:
             for place, stream in enumerate(self._setting.streams):
                 uids = [pool.key.uid for pool in self._owned(place)]
                 external.order_for_the_peak(self._operation, uids, self._engines, stream.trace)
@@ -222,17 +221,10 @@ class Simulation:
             self._cluster.advance(now)
             wake = self._operation.turn(now, {})
             nothing_starts = now >= began + BRING_UP_SECONDS and self._cluster.next_at == inf
-            if self._is_up() or nothing_starts:
+            if nothing_starts or self._operation.is_up(len(self._setting.pools)):
                 break
             now = min(now + self._sleep(wake), max(now, self._cluster.next_at))
         return now
-
-    def _is_up(self) -> bool:
-        operation = self._operation
-        whole = len(operation.pools) >= len(self._setting.pools) + 2 * len(operation.splits)
-        return whole and all(
-            0 < pool.status.desired_replicas <= operation.ready(uid) for uid, pool in operation.pools.items()
-        )
 
     # during the trace
 

@@ -77,6 +77,11 @@ class SimulatedOperation:
         found = self._progress.get(uid)
         return found.ready_replicas if isinstance(found, PoolProgress) else 0
 
+    def is_up(self, single: int) -> bool:
+        """Return whether all replicas that are wanted serve: of so many single pools, and of the halves of splits."""
+        whole = len(self.pools) >= single + 2 * len(self.splits)
+        return whole and all(0 < pool.status.desired_replicas <= self.ready(uid) for uid, pool in self.pools.items())
+
     def forget(self) -> None:
         """Forget what only the process knows, as after a restart; statuses stay."""
         self._memory = {}
