@@ -259,6 +259,12 @@ WRONG = (
         ("spec.rollout", "maxSurge and maxUnavailable must not both be zero"),
     ),
     WrongInput(
+        "a trial longer than any start",
+        {"rollout": {"minReadySeconds": 3601}},
+        ("spec.rollout.minReadySeconds", "less than or equal to 3600"),
+        ("spec.rollout.minReadySeconds", "less than or equal to 3600"),
+    ),
+    WrongInput(
         "negative surge",
         {"rollout": {"maxSurge": "-5%"}},
         ("spec.rollout.maxSurge", "a percentage such as 25%"),

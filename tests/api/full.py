@@ -93,6 +93,7 @@ _FIRST: Json = {
         "strategy": "Recreate",
         "maxSurge": "25%",
         "maxUnavailable": 2,
+        "minReadySeconds": 60,
         "paused": True,
         "drainTimeout": "20m",
         "startTimeout": "2h",

@@ -252,7 +252,8 @@ class World:
         elif pod.node is None and self.scheduler_works and self._fits(pod):
             self.pods[pod.name] = replace(pod, node=self._node_of(pod), phase=PodPhase.Running)
         elif pod.node is not None and pod.phase is PodPhase.Running:
-            self.pods[pod.name] = replace(pod, ready=self.engines_start)
+            took = pod.startup_seconds if pod.ready else self.now - (pod.released or pod.created)
+            self.pods[pod.name] = replace(pod, ready=self.engines_start, startup_seconds=took)
 
     def _create(self, record: PoolRecord, assignment: Assignment) -> None:
         if assignment.complete:

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 TEAM = "team"
 A_DAY = 86_400.0  # seconds
+TRIES = "spec.rollout.minReadySeconds"  # as conditions name it while a rollout waits for no more than that
 
 
 class Died(Exception):  # noqa: N818 - it is no error of anybody
@@ -269,6 +270,11 @@ class Operation:
                     return
                 self.cluster.now += wait
         raise AssertionError(f"not at rest after {most_turns} turns: {self.describe()}")
+
+    @property
+    def tries(self) -> bool:
+        """Whether replicas of a new revision are on trial: then nobody writes, and it is no rest."""
+        return any(TRIES in told for name in self.bodies for _, _, told in self.conditions_of(name).values())
 
     def edit(self, name: str, **fields: Any) -> None:  # noqa: ANN401 - any field
         """The user applies other fields of the spec."""

@@ -69,7 +69,7 @@ class Routed(Operation):
         for _ in range(most_turns):
             before = self.writes
             self.turn()
-            quiet = quiet + 1 if self.writes == before and not self.going else 0
+            quiet = quiet + 1 if self.writes == before and not (self.going or self.tries) else 0
             if quiet > self.ending_turns:
                 return
         raise AssertionError(self.describe())

@@ -13,7 +13,7 @@ from tests.holding.pairs import GRACE_SECONDS, HALVES, Pair, split_body
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-TURNS = 150
+TURNS = 250
 
 
 def serving(prefill: int, decode: int, nodes: int, **more: object) -> Pair:
@@ -38,7 +38,7 @@ def roll(world: Pair, check: Callable[[], None]) -> None:
         before = world.writes
         world.turn()
         check()
-        quiet = quiet + 1 if world.writes == before and not world.going else 0
+        quiet = quiet + 1 if world.writes == before and not (world.going or world.tries) else 0
         if quiet > world.ending_turns:
             return
     raise AssertionError(world.describe())

@@ -210,6 +210,7 @@ def _rollout(read: Rollout) -> spec.RolloutSpec:
         strategy=read.strategy,
         max_surge=_limit(read.max_surge),
         max_unavailable=_limit(read.max_unavailable),
+        min_ready_seconds=float(read.min_ready_seconds),
         paused=read.paused,
         drain_timeout_seconds=parse_duration_seconds(read.drain_timeout),
         start_timeout_seconds=None if read.start_timeout is None else parse_duration_seconds(read.start_timeout),

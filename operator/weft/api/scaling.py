@@ -154,6 +154,12 @@ class Rollout(ApiModel):
         default=0,
         description="Replicas below the desired count during a rollout, as a count or a percentage (rounded down).",
     )
+    min_ready_seconds: int = Field(
+        default=30,
+        ge=0,
+        le=3600,
+        description="How long replicas of a new revision have answered before earlier ones leave for them.",
+    )
     paused: bool = Field(default=False, description="Keep running replicas as they are, though the spec changed.")
     drain_timeout: Duration = Field(
         default="300s", description="How long a replica may finish its requests before it is stopped."

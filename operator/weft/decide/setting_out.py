@@ -21,6 +21,7 @@ from weft.decide.rollouts.pauses import is_apart, is_hidden
 from weft.decide.rollouts.predecessors import awaited
 from weft.decide.rollouts.rollout import arriving, has_to_go, keep_the_last, leaving, limits_of, without
 from weft.decide.rollouts.terms import recreates, rollout_of
+from weft.decide.rollouts.trials import on_trial
 from weft.decide.rollouts.weighing import weigh
 from weft.decide.shapes.holes import changes_shape, fit, kept_for_want_of_room, kept_while_frozen, new_shapes_fit
 from weft.domain.reasons import Reason
@@ -140,6 +141,8 @@ def _nothing_goes_on(courses: Sequence[Course], start: Start) -> bool:
     """Whether some have to leave a split, and nobody does, is on the way, or has room to come, now or ever."""
     if any(course.leaving.gone or course.growth.held is not None for course in courses):
         return False
+    if any(each.trial_seconds > 0.0 for course in courses for each in course.leaving.present):
+        return False
     if not any(has_to_go(each, rollout_of(course.turn)) for course in courses for each in course.leaving.present):
         return False
     if not all(replica.ready for course in courses for replica in course.turn.survivors.replicas):
@@ -171,7 +174,7 @@ def _at_rest(turn: Turn, start: Start) -> Growth:
 
 def _leaving(turn: Turn, start: Start, unit: Sequence[Turn]) -> Leaving:
     """Who leaves now, and who once it is replaced."""
-    present = _departures(turn, start)
+    present = on_trial(_departures(turn, start), turn, unit, start.now)
     if any(_keeps_earlier_ones(each, start) for each in unit):
         present = [replace(each, outlasts=each.outdated and each.displaced is None) for each in present]
     weighing = _weighing(present, turn, start, unit)

@@ -206,11 +206,13 @@ class RolloutSpec:
     """Rollout limits in replicas: an integer, or a fraction of the desired count (surge is rounded up).
 
     `start_timeout_seconds` holds for each phase of a start: until the engine runs, and from then on until it answers.
+    Once it does, nobody of an earlier revision leaves for it within `min_ready_seconds`.
     """
 
     strategy: RolloutStrategy = RolloutStrategy.Surge
     max_surge: int | float = 1
     max_unavailable: int | float = 0
+    min_ready_seconds: float = 0.0
     paused: bool = False
     drain_timeout_seconds: float = 300.0
     start_timeout_seconds: float | None = None

@@ -31,7 +31,8 @@ class Departure:
     `stranded` if one of its nodes is gone: it still serves, for an unknown time. It is `unmade` if it was outdated
     before all of its pods were created: converging creates no more of them. It `may_answer_again` if it is not ready,
     and was. It `outlasts` the planned revision while that fails: it goes for none of it. It is `counted_on` if its pair
-    in a split would serve too little without it.
+    in a split would serve too little without it. It is of the planned revision and on trial for `trial_seconds` more,
+    in which no earlier one leaves for it.
     """
 
     assignment: Assignment
@@ -49,6 +50,7 @@ class Departure:
     may_answer_again: bool = False
     outlasts: bool = False
     counted_on: bool = False
+    trial_seconds: float = 0.0
 
     @property
     def may_return(self) -> bool:

@@ -6,11 +6,11 @@ none come, one does all the same, or the rollout would never end.
 
 Broken replicas of an earlier revision, and those that serve nobody, go first and are waited for by nobody; others leave
 only while enough serve (rule S1), and so do those that answered a moment ago and may again. While engines of the
-planned revision end by themselves, nobody who serves leaves for it (ADR 0124). Nodes that are drained are left in the
-same way, and at once where a cloud takes them back before a successor could serve, so that requests can finish; where
-all are, as many as traffic needs stay as long as they can (ADR 0058). Who could stay (it makes room for another pool,
-or does worse than its siblings) leaves only once as many others serve as are desired, whatever maxUnavailable allows.
-Nobody leaves for one whose node is gone.
+planned revision end by themselves, nobody who serves leaves for it (ADR 0124), nor for one that has only just begun to
+answer (ADR 0126). Nodes that are drained are left in the same way, and at once where a cloud takes them back before
+a successor could serve, so that requests can finish; where all are, as many as traffic needs stay as long as they can
+(ADR 0058). Who could stay (it makes room for another pool, or does worse than its siblings) leaves only once as many
+others serve as are desired, whatever maxUnavailable allows. Nobody leaves for one whose node is gone.
 """
 
 from __future__ import annotations
@@ -63,16 +63,17 @@ def leaving(
     limits = limits_of(rollout, desired, needed)
     least_serving = desired - limits.unavailable
     outgoing = [each for each in replicas if has_to_go(each, rollout)]
-    enough = serving(replicas) >= least_serving - ROUNDING
+    proven = [each for each in replicas if each.trial_seconds <= 0.0]
+    enough = serving(proven) >= least_serving - ROUNDING
     gone = [each for each in outgoing if _goes_at_once(each, enough=enough)]
     ready = [each for each in outgoing if each.ready and not (each.alone or each.urgent or each.counted_on)]
     have_to = [each for each in ready if not each.could_stay and not each.outlasts]
-    gone += _worth(have_to, serving(replicas) - least_serving, free)
-    if have_to and not gone and a_part_holds_it(replicas, desired, limits):
+    gone += _worth(have_to, serving(proven) - least_serving, free)
+    if have_to and not gone and len(proven) == len(replicas) and a_part_holds_it(replicas, desired, limits):
         smallest = min(each.share for each in have_to)
         if serving(replicas) - smallest >= needed - ROUNDING:
             gone += choose_victims([each for each in have_to if each.share == smallest], 1, free)
-    left = serving(without(gone, replicas))
+    left = serving(without(gone, proven))
     gone += _worth([each for each in ready if each.could_stay], left - desired, free)
     if without(gone, outgoing):
         most = desired + limits.surge + _shares(each for each in outgoing if each.counted_on)

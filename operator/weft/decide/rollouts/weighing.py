@@ -35,6 +35,10 @@ _STAY_FOR_A_FAILURE = (
     "replicas of the earlier revision stay, as engines of the new one ended by themselves, until one of these has "
     f"served for {seconds(GOOD_SECONDS)}"
 )
+_STAY_FOR_A_TRIAL = (
+    "replicas of the earlier revision stay until those of the new one have answered for {} (spec.rollout."
+    "minReadySeconds)"
+)
 
 
 def weigh(turn: Turn, unit: Sequence[Turn], now: float) -> Weighing:
@@ -79,8 +83,8 @@ def _still_waits(course: Course, now: float) -> RolloutWait | None:
     outgoing = [each for each in stay if has_to_go(each, rollout) and not each.could_stay]
     if not outgoing or _is_over(weighing, now):
         return weighing.waits if outgoing else None
-    if any(each.outlasts for each in outgoing):
-        return None  # it waits for an engine of the new revision that does not end
+    if any(each.outlasts for each in outgoing) or any(each.trial_seconds > 0.0 for each in stay):
+        return None  # it waits for an engine of the new revision that does not end, or may yet
     limits = limits_of(rollout, desired)
     spare = serving(stay) - desired + limits.unavailable + ROUNDING
     able = (each for each in outgoing if each.ready and not (each.alone or each.counted_on))
@@ -102,12 +106,12 @@ def _an_engine_is_at_it(course: Course, newcomers: Sequence[Departure], now: flo
 
 
 def say_what_holds_rollouts(courses: Iterable[Course], now: float) -> None:
-    """Remark which rollouts wait for traffic, and which for an engine of the new revision that serves for long."""
+    """Remark which rollouts wait for traffic, and which for engines of the new revision that serve for long enough."""
     for course in courses:
         if course.leaving.weighing is not NOTHING_TO_WEIGH:
             _say_what_traffic_holds(course, now)
         if course.leaving.present:
-            _say_what_failures_hold(course)
+            _say_who_stays_for_new_engines(course)
 
 
 def _say_what_traffic_holds(course: Course, now: float) -> None:
@@ -120,10 +124,16 @@ def _say_what_traffic_holds(course: Course, now: float) -> None:
         course.why = _why_it_waits(course)
 
 
-def _say_what_failures_hold(course: Course) -> None:
-    leaving = course.leaving
-    if any(each.outlasts and each.ready for each in without(leaving.gone, leaving.present)):
-        course.why = changed(course.why, remarks=(*course.why.remarks, _STAY_FOR_A_FAILURE))
+def _say_who_stays_for_new_engines(course: Course) -> None:
+    leaving, rollout = course.leaving, rollout_of(course.turn)
+    stay = without(leaving.gone, leaving.present)
+    said = ""
+    if any(each.outlasts and each.ready for each in stay):
+        said = _STAY_FOR_A_FAILURE
+    elif any(each.trial_seconds > 0.0 for each in stay) and any(has_to_go(each, rollout) for each in stay):
+        said = _STAY_FOR_A_TRIAL.format(seconds(rollout.min_ready_seconds))
+    if said:
+        course.why = changed(course.why, remarks=(*course.why.remarks, said))
 
 
 def _why_it_waits(course: Course) -> Why:

@@ -19,6 +19,7 @@ from weft.decide.rollouts.avoidance import avoided_by
 from weft.decide.rollouts.backoff import remaining_seconds
 from weft.decide.rollouts.predecessors import overdue_first_in_seconds
 from weft.decide.rollouts.rollout import serving
+from weft.decide.rollouts.trials import trials_end_in_seconds
 from weft.decide.rollouts.weighing import waits_on_seconds
 from weft.decide.shapes.at_maximum import has_outgrown_one, met_lately, what_came
 from weft.decide.shapes.outgrown import is_short_since, looks_for_others_in_seconds
@@ -153,6 +154,7 @@ def _waits(course: Course, memory: ScaleMemory, free: FreeMap, now: float) -> tu
         overdue_first_in_seconds(turn, now) if growth.held is Reason.Draining else None,
         _until_its_count_follows(course, memory.gave_up_room, now) if memory.gave_up_room is not None else None,
         min((each.serves_seconds for each in course.leaving.moving if each.lasts), default=None),
+        trials_end_in_seconds(course.leaving.present) if course.leaving.present else None,
         waits_on_seconds(later.waits, now) if later.waits is not None else None,
         looks_for_others_in_seconds(turn, memory.short_since, free, now) if memory.short_since is not None else None,
         changes_in_seconds(left, now) if (left := turn.planned.pool.status.left_shape) is not None else None,
