@@ -119,6 +119,7 @@ def test_defaults_are_visible(server: Server) -> None:
         "rollout": {
             "strategy": "Surge",
             "maxSurge": 1,
+            "minReadySeconds": 30,
             "maxUnavailable": 0,
             "paused": False,
             "drainTimeout": "300s",

@@ -257,7 +257,7 @@ ROWS: dict[str, Row] = {
     "rollout.strategy": Decided("Surge", "in which order replicas are replaced"),
     "rollout.maxSurge": Decided(2, "how many are replaced at a time", _SURGE),
     "rollout.maxUnavailable": Rendered(2, BUDGETS, {"scaling": {"minReplicas": 3}}),
-    "rollout.minReadySeconds": Decided(60, "when earlier replicas leave for new ones"),
+    "rollout.minReadySeconds": Decided(60, "when earlier replicas leave for new ones", _SURGE),
     "rollout.paused": Decided(True, "whether running replicas follow the spec"),  # noqa: FBT003 - a field's value
     "rollout.drainTimeout": Rendered("60s"),
     "rollout.startTimeout": Rendered("2h"),

@@ -30,7 +30,7 @@ def test_a_changed_spec_replaces_serving_replicas_one_by_one(weft: InstalledWeft
     place.create_pool(
         "chat",
         scaling={"mode": "External", "replicas": 2, "maxReplicas": 2},
-        rollout={"maxSurge": 1, "maxUnavailable": 0},
+        rollout={"maxSurge": 1, "maxUnavailable": 0, "minReadySeconds": 3},
     )
     place.wait_ready("chat", 2)
     history.look()

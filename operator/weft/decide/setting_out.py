@@ -174,13 +174,23 @@ def _at_rest(turn: Turn, start: Start) -> Growth:
 
 def _leaving(turn: Turn, start: Start, unit: Sequence[Turn]) -> Leaving:
     """Who leaves now, and who once it is replaced."""
-    present = on_trial(_departures(turn, start), turn, unit, start.now)
-    if any(_keeps_earlier_ones(each, start) for each in unit):
-        present = [replace(each, outlasts=each.outdated and each.displaced is None) for each in present]
+    present = _departures(turn, start)
+    if any([each.outdated for each in present]):  # noqa: C419 - a generator is a call for each replica
+        present = _with_those_who_stay_for_it(present, turn, start, unit)
     weighing = _weighing(present, turn, start, unit)
     gone = _let_go(present, turn, start, weighing.keeps)
     moving = without(gone, [each for each in present if each.displaced is not None])
     return Leaving(tuple(present), gone, tuple(moving), weighing)
+
+
+def _with_those_who_stay_for_it(
+    present: Sequence[Departure], turn: Turn, start: Start, unit: Sequence[Turn]
+) -> list[Departure]:
+    """The replicas of a pool that rolls: which new ones are on trial, and which earlier ones outlast their failures."""
+    present = on_trial(present, turn, unit, start.now)
+    if any(_keeps_earlier_ones(each, start) for each in unit):
+        return [replace(each, outlasts=each.outdated and each.displaced is None) for each in present]
+    return present
 
 
 def _keeps_earlier_ones(turn: Turn, start: Start) -> bool:

@@ -23,8 +23,6 @@ def on_trial(present: Sequence[Departure], turn: Turn, unit: Sequence[Turn], now
 
     Of a pair (`unit`) that comes, one half is tried as long as the other: before, no request reached it.
     """
-    if not [each for each in present if each.outdated]:
-        return list(present)
     own = _trials(turn, now)
     pair = unit if rolls_as_a_pair(turn) else ()
     beside = max((left for each in pair if each is not turn for left in _trials(each, now).values()), default=0.0)
