@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.decide.limited import GPUS, limited
 from tests.decide.test_drains import cordon
 from tests.decide.test_hanging import hang
 from tests.decide.test_rollouts import change, rolling_world
-from tests.decide.world import external
+from tests.decide.world import external, pool, pool_spec
 from tests.fabric.cluster import busy
 from weft.decide.replicas.health import Loss
 from weft.decide.rollouts.backoff import GOOD_SECONDS, failed_again
@@ -242,6 +243,19 @@ def test_on_a_full_cluster_the_next_attempt_has_the_place_of_an_earlier_replica(
     assert old_ones(world) == 3
     world.turn(3 + round(4 * GOOD_SECONDS / STEP), STEP)
     assert (old_ones(world), world.serving("chat")) == (0, 3)
+
+
+def test_who_was_given_the_place_of_the_first_that_left_is_given_no_other() -> None:
+    """Nothing comes first, the quota is full, and a neighbour wants more: the rollout holds at what it may lack."""
+    rollout = RolloutSpec(max_surge=0, max_unavailable=1, min_ready_seconds=30.0)
+    world = limited(3, {GPUS: 6}, pool("chat", pool_spec(1, external(4), rollout=rollout)))
+    world.turn(6)
+    world.pools["other"] = pool("other", pool_spec(1, external(8)))
+    world.turn(20)
+    assert (4, 2) == (world.serving("chat"), world.serving("other"))
+    change(world)
+    assert 3 == lasts(world, 3600.0)
+    assert 3 == old_ones(world)
 
 
 def test_no_traffic_is_blamed_where_a_failure_holds_the_rollout() -> None:

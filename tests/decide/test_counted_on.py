@@ -15,7 +15,7 @@ from tests.fabric.cluster import board
 from tests.placement.cases import free_map
 from weft.decide.rollouts.counted_on import ServingHalf, counted_on
 from weft.decide.rollouts.rollout import arriving, leaving
-from weft.domain.reasons import Reason
+from weft.domain.reasons import Explanation, Reason
 from weft.domain.spec import RolloutSpec
 from weft.domain.status import Assignment
 from weft.placement import Departure
@@ -215,6 +215,29 @@ def test_a_pause_after_an_edit_in_mid_roll_takes_no_replica_that_its_pair_counts
         here.turn()
         least.append(capacity(here))
     assert min(least) >= 1.0 - 1e-9
+
+
+def test_what_is_left_of_a_pair_whose_other_half_is_lost_makes_room_for_the_next_one() -> None:
+    """Decode's earlier replicas and their nodes are gone: prefill of that pair serves nobody, and holds every place."""
+    here = loaded_split((2, 2), 5, SURGE, (0.5, 0.5))
+    here.change()
+    here.turn(5)
+    world = here.world
+    gone = {each.nodes[0] for each in world.status("pd-decode").assignments}
+    assert len(gone) == 2
+    world.nodes = [node for node in world.nodes if node.name not in gone]
+    world.pods = {name: pod for name, pod in world.pods.items() if pod.node not in gone}
+    assert capacity(here) == 0.0
+    here.turn(8)
+    assert capacity(here) >= 0.5
+
+
+def test_a_drained_replica_that_lacks_counterparts_by_rounding_alone_waits_for_its_successor() -> None:
+    cordoned = Explanation(Reason.NodeCordoned, "node b-0 is cordoned")
+    drained = replace(replica(0, outdated=False), displaced=cordoned, alone=True)
+    assert () == leaving([drained], 1, SURGE, free_map([board("b-0")]))
+    unreached = replace(drained, unmatched=True)
+    assert (unreached,) == leaving([unreached], 1, SURGE, free_map([board("b-0")]))
 
 
 edits = st.lists(st.tuples(st.sampled_from(["A", "B", "C", *HALVES]), st.integers(1, 9)), min_size=2, max_size=4)

@@ -12,7 +12,7 @@ from weft.decide.course import Turn
 from weft.decide.plans.planning import Planned
 from weft.decide.replicas.health import AssignedReplica
 from weft.decide.replicas.survivors import Survivors
-from weft.decide.rollouts.pairing import alone_in
+from weft.decide.rollouts.pairing import alone_in, unmatched_in
 from weft.domain.calibration import CalibrationSubject
 from weft.domain.capacity import Capacity
 from weft.domain.cluster import PodIdentity, PodPhase, PodRecord
@@ -69,16 +69,43 @@ def alone(prefill: tuple[int, int, int], decode: tuple[int, int, int]) -> dict[s
         ((4, 4, 1), (2, 1, 1), ([2, 3], [])),  # half of the other half: half of these
         ((3, 3, 1), (2, 1, 1), ([1, 2], [])),  # floor(3 / 2)
         ((3, 1, 1), (2, 2, 1), ([], [0, 1])),  # floor(2 / 3) of the other half is none
-        ((2, 2, 0), (3, 2, 1), ([1], [])),  # floor(4 / 3)
+        ((2, 2, 0), (3, 2, 1), ([1], [100])),  # floor(4 / 3); of the earlier pair nobody hands KV to anybody
         ((2, 2, 1), (2, 2, 1), ([], [])),
         ((2, 3, 1), (2, 2, 1), ([], [])),  # all that serve, while the other half has all that it shall have
         ((2, 3, 1), (2, 3, 1), ([], [])),
+        ((4, 2, 3), (2, 1, 0), ([100, 101, 102], [])),  # who is left of an earlier pair, whose other half is gone
+        ((2, 0, 2), (2, 1, 0), ([100, 101], [0])),
     ],
 )
 def test_a_half_serves_as_far_as_the_other_has_counterparts(
     prefill: tuple[int, int, int], decode: tuple[int, int, int], expected: tuple[list[int], list[int]]
 ) -> None:
     assert alone(prefill, decode) == {Role.Prefill.value: expected[0], Role.Decode.value: expected[1]}
+
+
+@pytest.mark.parametrize(
+    ("prefill", "decode", "expected"),
+    [
+        ((1, 1, 1), (3, 2, 1), ([], [])),  # alone by rounding: it has counterparts
+        ((1, 1, 1), (3, 0, 3), ([0], [])),
+        ((2, 0, 2), (2, 1, 0), ([100, 101], [0])),
+        ((2, 2, 0), (2, 0, 0), ([], [])),  # no rollout
+    ],
+)
+def test_nobody_reaches_a_replica_whose_pair_has_nobody_in_the_other_half(
+    prefill: tuple[int, int, int], decode: tuple[int, int, int], expected: tuple[list[int], list[int]]
+) -> None:
+    roles = (Role.Prefill, Role.Decode)
+    turns = [turn(half(role), *counts) for role, counts in zip(roles, (prefill, decode), strict=True)]
+    known = {(role.value, number) for role, numbers in zip(roles, expected, strict=True) for number in numbers}
+    assert known == unmatched_in(turns)
+
+
+def test_an_engine_of_an_earlier_pair_that_does_not_answer_may_still_be_a_counterpart() -> None:
+    prefill, decode = turn(half(Role.Prefill), 1, 0, 1), turn(half(Role.Decode), 1, 0, 1)
+    (silent,) = decode.survivors.replicas
+    down = replace(silent, pods=tuple(replace(pod, ready=False) for pod in silent.pods))
+    assert unmatched_in([prefill, replace(decode, survivors=Survivors((down,)))]) == frozenset()
 
 
 def test_without_an_earlier_pair_nobody_is_alone() -> None:

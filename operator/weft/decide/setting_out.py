@@ -16,7 +16,7 @@ from weft.decide.rollouts.avoidance import avoided_by
 from weft.decide.rollouts.backoff import ends_by_itself, failure_of, remaining_seconds
 from weft.decide.rollouts.counted_on import ServingHalf, counted_on
 from weft.decide.rollouts.drains import displacement, is_urgent, noticed_at, over_seconds, serves_seconds
-from weft.decide.rollouts.pairing import alone_in, pair_of_replica, rolls_as_a_pair
+from weft.decide.rollouts.pairing import alone_in, pair_of_replica, rolls_as_a_pair, unmatched_in
 from weft.decide.rollouts.pauses import is_apart, is_hidden
 from weft.decide.rollouts.predecessors import awaited
 from weft.decide.rollouts.rollout import arriving, has_to_go, keep_the_last, leaving, limits_of, without
@@ -100,7 +100,7 @@ def _together(turns: Sequence[Turn], start: Start) -> list[Course]:
     """The courses of one pool, or of both halves of a split."""
     if len(turns) == 1 or not any(map(rolls_as_a_pair, turns)):
         return [_set_out(turn, start, turns) for turn in turns]
-    begun = replace(start, alone=alone_in(turns))
+    begun = replace(start, alone=alone_in(turns), unmatched=unmatched_in(turns))
     held = replace(begun, counted_on=_counted_on(turns, begun))
     courses = [_set_out(turn, held, turns) for turn in turns]
     if held.counted_on and _nothing_goes_on(courses, start):
@@ -194,14 +194,19 @@ def _with_those_who_stay_for_it(
 
 
 def _keeps_earlier_ones(turn: Turn, start: Start) -> bool:
-    """Whether a pool rolls to a revision whose engines end by themselves, and can be tried again without its place."""
+    """Whether a pool rolls to a revision whose engines end by themselves, and can be tried again without its place.
+
+    Nor does anybody leave for it where as many are gone already as may be: others were given what these had.
+    """
     planned, replicas, rollout = turn.planned, turn.survivors.replicas, rollout_of(turn)
     failure = failure_of(turn, start.now)
     new = sum(each.assignment.revision == planned.revision for each in replicas)
     rolls = new < len(replicas) and rollout.strategy is not RolloutStrategy.Recreate
     if not rolls or not ends_by_itself(failure):
         return False
-    if new or remaining_seconds(failure, start.now) > 0:
+    wanted = turn.scale.desired if turn.share is None else turn.share.want
+    lost_one = wanted - len(replicas) >= max(1, limits_of(rollout, wanted).unavailable)
+    if new or remaining_seconds(failure, start.now) > 0 or lost_one:
         return True
     beside = len(replicas) < turn.scale.desired + limits_of(rollout, turn.scale.desired).surge
     return beside and start.accounts.short([planned]) is None and fit([from_nothing(turn, 1)], start.free)
@@ -291,10 +296,10 @@ def _enough(turn: Turn, present: Sequence[Departure]) -> int:
 def _departure(replica: AssignedReplica, turn: Turn, start: Start) -> Departure:
     planned, fabric = turn.planned, start.free.fabric
     ready, outdated = replica.ready, replica.assignment.revision != planned.revision
-    makes_room = start.moves.leaving.get((planned.pool.key.uid, replica.assignment.replica))
+    known_as = (planned.pool.key.uid, replica.assignment.replica)
+    makes_room = start.moves.leaving.get(known_as)
     stranded = turn.survivors.waits_for_a_node(replica)
     displaced = displacement(replica, fabric, waits_for_a_node=stranded) or makes_room
-    alone = (planned.pool.key.uid, replica.assignment.replica) in start.alone
     drain_seconds = planned.spec.rollout.drain_timeout_seconds
     urgent = displaced is not None and is_urgent(replica, fabric, drain_seconds, start.now)
     serves = serves_seconds(replica, fabric, over_seconds(turn), start.now) if urgent else 0.0
@@ -304,14 +309,15 @@ def _departure(replica: AssignedReplica, turn: Turn, start: Start) -> Departure:
         outdated,
         displaced=displaced,
         bound=replica.nodes,
-        alone=alone,
+        alone=known_as in start.alone,
+        unmatched=known_as in start.unmatched,
         urgent=urgent,
         serves_seconds=serves,
         share=share_beside(replica.assignment, planned) if outdated and not turn.frozen else 1.0,
         stranded=stranded,
         unmade=outdated and not (replica.whole or replica.may_have_run),
         may_answer_again=not ready and replica.hangs,
-        counted_on=(planned.pool.key.uid, replica.assignment.replica) in start.counted_on,
+        counted_on=known_as in start.counted_on,
     )
 
 

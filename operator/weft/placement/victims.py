@@ -25,14 +25,14 @@ class Departure:
     """A replica that may be removed: `outdated` if of an earlier revision; `displaced` says why it must leave.
 
     `bound` are the nodes of its pods if another scheduler picked them. `alone` says that it is ready but serves nobody
-    yet, since the other half of its pair lacks as many; `urgent` that its node goes before a successor could serve.
-    Requests that it takes within `serves_seconds` have time to finish, and `lasts` says that it takes them, as nobody
-    else serves. `share` is its part of the capacity of a replica of the planned shape, by GPUs, at most 1. It is
-    `stranded` if one of its nodes is gone: it still serves, for an unknown time. It is `unmade` if it was outdated
-    before all of its pods were created: converging creates no more of them. It `may_answer_again` if it is not ready,
-    and was. It `outlasts` the planned revision while that fails: it goes for none of it. It is `counted_on` if its pair
-    in a split would serve too little without it. It is of the planned revision and on trial for `trial_seconds` more,
-    in which no earlier one leaves for it.
+    yet, since the other half of its pair lacks as many, and `unmatched` that this one has nobody at all; `urgent` that
+    its node goes before a successor could serve. Requests that it takes within `serves_seconds` have time to finish,
+    and `lasts` says that it takes them, as nobody else serves. `share` is its part of the capacity of a replica of the
+    planned shape, by GPUs, at most 1. It is `stranded` if one of its nodes is gone: it still serves, for an unknown
+    time. It is `unmade` if it was outdated before all of its pods were created: converging creates no more of them. It
+    `may_answer_again` if it is not ready, and was. It `outlasts` the planned revision while that fails: it goes for
+    none of it. It is `counted_on` if its pair in a split would serve too little without it. It is of the planned
+    revision and on trial for `trial_seconds` more, in which no earlier one leaves for it.
     """
 
     assignment: Assignment
@@ -41,6 +41,7 @@ class Departure:
     displaced: Explanation | None = None
     bound: tuple[str, ...] = ()
     alone: bool = False
+    unmatched: bool = False
     urgent: bool = False
     serves_seconds: float = 0.0
     lasts: bool = False

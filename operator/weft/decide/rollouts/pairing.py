@@ -1,7 +1,8 @@
 """Which replicas of a new pair serve while a split rolls: as many as the other half has for them.
 
 Generations of a split never talk to each other, so a prefill replica of the new one serves nobody before a decode
-replica of it does. As the earlier ones leave only while enough others serve, both halves roll in step.
+replica of it does. As the earlier ones leave only while enough others serve, both halves roll in step. Of an earlier
+pair nobody comes any more: what is left of it in one half alone never serves again, and goes.
 
 Behind a Gateway one generation serves at a time: the endpoint picker is shown the next one once it is whole.
 """
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def alone_in(turns: Sequence[Turn]) -> frozenset[tuple[str, int]]:
-    """(Pool UID, replica id) of ready replicas of a new pair that have no counterpart yet; nothing but in a rollout.
+    """(Pool UID, replica id) of ready replicas that have no counterpart, or not yet; nothing but in a rollout.
 
     Of a half with n desired replicas floor(n m / M) serve while the other has m of M: rounded up, the earlier pair
     would lose a half while the new one is not able to take its load.
@@ -32,6 +33,21 @@ def alone_in(turns: Sequence[Turn]) -> frozenset[tuple[str, int]]:
         new, matched = _new(turn), len(_new(other))
         most = len(new) if matched >= other.scale.desired else turn.scale.desired * matched // other.scale.desired
         found.update((turn.planned.pool.key.uid, each.assignment.replica) for each in new[most:])
+    return frozenset(found) | unmatched_in(turns)
+
+
+def unmatched_in(turns: Sequence[Turn]) -> frozenset[tuple[str, int]]:
+    """Those of them whose pair has nobody at all in the other half, who could answer: no request reaches them."""
+    if not any(map(rolls_as_a_pair, turns)):
+        return frozenset()
+    if all(turn.planned.spec.has_sidecar for turn in turns):
+        return _not_shown(turns)
+    found: set[tuple[str, int]] = set()
+    for turn, other in zip(turns, reversed(turns), strict=True):
+        earlier = {pair_of_replica(each, other) for each in other.survivors.replicas if is_earlier(each, other)}
+        met = earlier | ({other.planned.spec.pair} if _new(other) else set())
+        ready = (each for each in turn.survivors.replicas if each.ready and pair_of_replica(each, turn) not in met)
+        found.update((turn.planned.pool.key.uid, each.assignment.replica) for each in ready)
     return frozenset(found)
 
 

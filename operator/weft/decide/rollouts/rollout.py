@@ -4,13 +4,14 @@ Where the planned shape has more GPUs, a replica of an earlier one counts as the
 one GPU serve what two of four will, and none leaves before those do. Where sizes leave a part that lets none leave and
 none come, one does all the same, or the rollout would never end.
 
-Broken replicas of an earlier revision, and those that serve nobody, go first and are waited for by nobody; others leave
-only while enough serve (rule S1), and so do those that answered a moment ago and may again. While engines of the
-planned revision end by themselves, nobody who serves leaves for it (ADR 0124), nor for one that has only just begun to
-answer (ADR 0126). Nodes that are drained are left in the same way, and at once where a cloud takes them back before
-a successor could serve, so that requests can finish; where all are, as many as traffic needs stay as long as they can
-(ADR 0058). Who could stay (it makes room for another pool, or does worse than its siblings) leaves only once as many
-others serve as are desired, whatever maxUnavailable allows. Nobody leaves for one whose node is gone.
+Broken replicas of an earlier revision, and those whose pair has nobody in the other half, go first and are waited for
+by nobody; others leave only while enough serve (rule S1), and so do those that answered a moment ago and may again.
+While engines of the planned revision end by themselves, nobody who serves leaves for it (ADR 0124), nor for one that
+has only just begun to answer (ADR 0126). Nodes that are drained are left in the same way, and at once where a cloud
+takes them back before a successor could serve, so that requests can finish; where all are, as many as traffic needs
+stay as long as they can (ADR 0058). Who could stay (it makes room for another pool, or does worse than its siblings)
+leaves only once as many others serve as are desired, whatever maxUnavailable allows. Nobody leaves for one whose node
+is gone.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ def leaving(
     proven = [each for each in replicas if each.trial_seconds <= 0.0]
     enough = serving(proven) >= least_serving - ROUNDING
     gone = [each for each in outgoing if _goes_at_once(each, enough=enough)]
-    ready = [each for each in outgoing if each.ready and not (each.alone or each.urgent or each.counted_on)]
+    ready = [each for each in outgoing if each.ready and not (each.unmatched or each.urgent or each.counted_on)]
     have_to = [each for each in ready if not each.could_stay and not each.outlasts]
     gone += _worth(have_to, serving(proven) - least_serving, free)
     if have_to and not gone and len(proven) == len(replicas) and a_part_holds_it(replicas, desired, limits):
@@ -123,7 +124,7 @@ def _shares(replicas: Iterable[Departure]) -> float:
 
 def _goes_at_once(each: Departure, *, enough: bool) -> bool:
     broken = not each.ready and not each.may_return and (enough or not each.may_answer_again)
-    return broken or (each.alone and not each.counted_on) or (each.urgent and not each.lasts)
+    return broken or (each.unmatched and not each.counted_on) or (each.urgent and not each.lasts)
 
 
 def keep_the_last(replicas: Sequence[Departure], enough: int, noticed: float) -> list[Departure]:

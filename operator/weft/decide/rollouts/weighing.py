@@ -87,7 +87,7 @@ def _still_waits(course: Course, now: float) -> RolloutWait | None:
         return None  # it waits for an engine of the new revision that does not end, or may yet
     limits = limits_of(rollout, desired)
     spare = serving(stay) - desired + limits.unavailable + ROUNDING
-    able = (each for each in outgoing if each.ready and not (each.alone or each.counted_on))
+    able = (each for each in outgoing if each.ready and not (each.unmatched or each.counted_on))
     held = any(each.share <= spare for each in able)
     held = held or a_part_holds_it(stay, desired, limits)
     newcomers = [each for each in stay if not has_to_go(each, rollout) and not each.ready]

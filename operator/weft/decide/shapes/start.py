@@ -33,12 +33,14 @@ class Replan(Protocol):
 class Start(Availability):
     """What everybody starts from: what is available, which replicas make room, and which have no other half yet.
 
-    `counted_on` are those without which their pair would serve too little. `replan` plans pools in other shapes. `gone`
-    are those that left when the same pools set out in others: what these had is free already.
+    Of those `alone`, pairs of `unmatched` ones have nobody there. `counted_on` are those without which their pair would
+    serve too little. `replan` plans pools in other shapes. `gone` are those that left when the same pools set out in
+    others: what these had is free already.
     """
 
     moves: Moves
     replan: Replan
     alone: frozenset[tuple[str, int]] = frozenset()
+    unmatched: frozenset[tuple[str, int]] = frozenset()
     counted_on: frozenset[tuple[str, int]] = frozenset()
     gone: frozenset[tuple[str, int]] = frozenset()
