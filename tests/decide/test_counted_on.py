@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.decide.loaded import Loaded, loaded_split
-from tests.fabric.cluster import board
+from tests.fabric.cluster import board, with_rdma
 from tests.placement.cases import free_map
 from weft.decide.rollouts.counted_on import ServingHalf, counted_on
 from weft.decide.rollouts.rollout import arriving, leaving
@@ -238,6 +238,22 @@ def test_a_drained_replica_that_lacks_counterparts_by_rounding_alone_waits_for_i
     assert () == leaving([drained], 1, SURGE, free_map([board("b-0")]))
     unreached = replace(drained, unmatched=True)
     assert (unreached,) == leaving([unreached], 1, SURGE, free_map([board("b-0")]))
+
+
+@pytest.mark.parametrize("counts", [(2, 2), (1, 3)])
+def test_with_room_for_one_half_of_a_new_pair_neither_comes_until_there_is_room_for_both(
+    counts: tuple[int, int],
+) -> None:
+    """Its GPUs would idle: it serves nobody without the other half, and no earlier one may leave for it."""
+    here = loaded_split(counts, sum(counts) + 1, SURGE, (0.5, 0.5))
+    here.change()
+    here.turn(12)
+    assert list(counts) == [len(here.world.status(name).assignments) for name in HALVES]
+    told = [here.world.condition(name, "Placed") for name in HALVES]
+    assert {"NoSlot"} == {reason for _, reason, _ in told}
+    assert any("replica of the changed spec" in message for _, _, message in told), told
+    here.world.nodes.append(with_rdma(board("x-0")))
+    assert least_until_through(here) >= 1.0
 
 
 edits = st.lists(st.tuples(st.sampled_from(["A", "B", "C", *HALVES]), st.integers(1, 9)), min_size=2, max_size=4)

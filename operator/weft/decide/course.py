@@ -167,8 +167,9 @@ class Growth:
     that have to pay for every new replica. Of those `kept` so many are only `lasting`, until their nodes go. `held`
     says why nobody comes in this pass though replicas are missing.
 
-    While a pause keeps replicas of an earlier pair, a half that has none of the planned one is `apart`, and both are
-    `hidden` if an endpoint picker is shown the earlier one.
+    A half that has none of the planned pair is `first` of it while no earlier replica may leave before both halves have
+    one. While a pause keeps replicas of an earlier pair, it is `apart`, and both are `hidden` if an endpoint picker is
+    shown the earlier one.
     """
 
     planned: Planned
@@ -187,6 +188,7 @@ class Growth:
     held: Reason | None = None
     refusal: Explanation | None = None
     waits_for: Growth | None = None  # the other half of a pair, which has no slot
+    first: bool = False
     apart: bool = False
     hidden: bool = False
 
@@ -214,6 +216,11 @@ class Growth:
     def starts_a_pair(self) -> bool:
         """Whether its next replica is the first that the other half's new ones could exchange KV with."""
         return self.apart and not self.added
+
+    @property
+    def needs_both(self) -> bool:
+        """Whether its next replica serves nobody, and replaces nobody, before the other half has one of its pair."""
+        return (self.apart or self.first) and not self.added
 
     @property
     def have(self) -> int:

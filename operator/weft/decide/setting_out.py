@@ -17,7 +17,7 @@ from weft.decide.rollouts.backoff import ends_by_itself, failure_of, remaining_s
 from weft.decide.rollouts.counted_on import ServingHalf, counted_on
 from weft.decide.rollouts.drains import displacement, is_urgent, noticed_at, over_seconds, serves_seconds
 from weft.decide.rollouts.pairing import alone_in, pair_of_replica, rolls_as_a_pair, unmatched_in
-from weft.decide.rollouts.pauses import is_apart, is_hidden
+from weft.decide.rollouts.pauses import comes_first, is_apart, is_hidden
 from weft.decide.rollouts.predecessors import awaited
 from weft.decide.rollouts.rollout import arriving, has_to_go, keep_the_last, leaving, limits_of, without
 from weft.decide.rollouts.terms import recreates, rollout_of
@@ -162,6 +162,7 @@ def _set_out(turn: Turn, start: Start, unit: Sequence[Turn]) -> Course:
     held = _why_nobody_comes(turn, start, failure, (*stay, *leaves.gone))
     growth = _growth(turn, start, leaves, 0 if held else arriving(stay, turn.scale.desired, rollout_of(turn)))
     growth.held = held
+    growth.first = growth.missing > 0 and comes_first(turn, unit)
     growth.apart, growth.hidden = is_apart(turn, unit), is_hidden(turn, unit)
     return Course(turn, failure, growth, leaves, _own_moves(turn, start))
 

@@ -36,13 +36,13 @@ def grow(growths: Sequence[Growth], free: FreeMap, now: float) -> bool:
 
     When one half has no slot left, the other stops where it would get ahead: GPUs of half a pair serve nobody. Where
     both have to be in one rack neither comes without the other, as the first would be bound to a rack without room. Nor
-    does the first of a pair for which a pause makes no room in the other half.
+    does the first of a pair for which the other half has no room, as a pause or the limits of the rollout make none.
     """
     first = _goes_first(growths)
     if first is None:
         return False
     refused = [other for other in growths if other.refusal is not None]
-    stuck = [other for other in refused if other.fill <= first.fill or other.starts_a_pair]
+    stuck = [other for other in refused if other.fill <= first.fill or other.needs_both]
     if (why := _serves_nobody(first, growths)) is not None:
         first.refusal = why
     elif stuck:
@@ -84,9 +84,9 @@ def _serves_nobody(first: Growth, growths: Sequence[Growth]) -> Explanation | No
 def _left_out(first: Growth, growths: Sequence[Growth], free: FreeMap) -> Growth | None:
     """The half without a replica that has no place, in its NVLink domain, once the first of the other half is there.
 
-    A half counts as without one where those that it has are of an earlier pair, which a pause keeps.
+    A half counts as without one where those that it has are of an earlier pair, which does not leave before.
     """
-    begins = _begins(first) and (first.starts_a_pair or first.planned.spec.placement.nvlink_domain)
+    begins = _begins(first) and (first.needs_both or first.planned.spec.placement.nvlink_domain)
     other = next((each for each in growths if begins and each is not first and _begins(each)), None)
     found = place(first, free, ALONE) if other is not None else None
     if other is None or not isinstance(found, Slot):
@@ -97,7 +97,7 @@ def _left_out(first: Growth, growths: Sequence[Growth], free: FreeMap) -> Growth
     if not isinstance(beside, PlacementRefusal):
         return None
     told = beside.explanation.message
-    if first.starts_a_pair:
+    if first.needs_both:
         told = f"{told}, beside the first {first.planned.spec.role.value} replica of the changed spec"
     other.refusal = replace(beside.explanation, message=told)
     return other
@@ -105,7 +105,7 @@ def _left_out(first: Growth, growths: Sequence[Growth], free: FreeMap) -> Growth
 
 def _begins(growth: Growth) -> bool:
     """Whether its next replica is the first of its pair."""
-    return growth.is_empty or (growth.starts_a_pair and growth.wants_more)
+    return growth.is_empty or (growth.needs_both and growth.wants_more)
 
 
 def add_one(growth: Growth, unit: Sequence[Growth], free: FreeMap, now: float, *, avoiding: tuple[str, ...]) -> bool:
