@@ -104,7 +104,7 @@ def test_ten_good_minutes_forgive() -> None:
     world.end("chat-0-0", OUT_OF_MEMORY)
     world.turn(110)
     assert failure_of(world)[1] == 1
-    world.turn(15)
+    world.turn(20)
     assert world.serving("chat") == 1
     assert world.status("chat").failure is None
 
