@@ -55,3 +55,12 @@ def test_two_pairs_that_serve_keep_the_service_to_themselves() -> None:
     routers = fronts_wanted(known, 2, taken_over=True)
     assert set(routers) == {"n", "p"}
     assert Routing(known, routers, dict.fromkeys("nop", None)).only == ""
+
+
+def test_a_current_generation_that_is_no_pair_gets_its_front_later_than_two_that_serve() -> None:
+    """Beside one that serves it comes before its engines do, and beside two with them."""
+    earlier = Generation("o", ONE, ONE, ONE), Generation("p", ONE, ONE, ONE)
+    starts, answers = (Generation("n", each, each, ONE) for each in (NONE, ONE))
+    assert fronts_wanted((starts, earlier[0]), 2, taken_over=True) == {"n": 2, "o": 2}
+    assert fronts_wanted((starts, *earlier), 2, taken_over=True) == {"o": 2, "p": 2}
+    assert fronts_wanted((answers, *earlier), 2, taken_over=True) == {"n": 2, "o": 2, "p": 2}

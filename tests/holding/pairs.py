@@ -211,10 +211,22 @@ class Pair(Operation):
         """Whether a router of it finds somebody in both halves."""
         return all(self.engines(half, pair) for half in HALVES)
 
-    def capacity(self) -> float:
-        """The part of the desired pairs that can serve: of each generation as much as its scarcer half."""
+    def part(self, pair: str) -> float:
+        """The part of the desired pairs that one generation can serve: as much as its scarcer half."""
         desired = {half: self.pool(f"duo-{half}").status.desired_replicas for half in HALVES}
-        return sum(min(len(self.engines(half, pair)) / desired[half] for half in HALVES) for pair in self.pairs())
+        return min(len(self.engines(half, pair)) / desired[half] for half in HALVES)
+
+    def capacity(self) -> float:
+        """The part of the desired pairs that can serve, of all generations."""
+        return sum(map(self.part, self.pairs()))
+
+    def within_reach(self) -> float:
+        """The part of the desired pairs that requests fill before they exceed what one generation serves.
+
+        The Service spreads them evenly over the routers that it chooses.
+        """
+        routers = self.routers()
+        return min((self.part(pair) * routers.total() / count for pair, count in routers.items()), default=0.0)
 
 
 def _generation(known: Json, spec: Json) -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.holding.pairs import HALVES
-from tests.holding.test_generations import newer, roll, serving
+from tests.holding.test_generations import TURNS, newer, roll, serving
 
 if TYPE_CHECKING:
     from tests.holding.pairs import Pair
@@ -72,3 +72,59 @@ def test_a_half_that_is_edited_alone_in_mid_roll_keeps_what_the_other_half_has_c
     world.turn(turns)
     labelled(world, half)
     assert least_of_a_roll(world) >= 1.0
+
+
+def half_each(world: Pair) -> set[str]:
+    """A rollout goes on until two generations serve half each; gives both."""
+    newer(world)
+    for _ in range(TURNS):
+        world.turn()
+        if [world.part(pair) >= 0.5 for pair in world.pairs()] == [True, True]:
+            return world.pairs()
+    raise AssertionError(world.describe())
+
+
+def crash_all_but(pairs: set[str], world: Pair) -> None:
+    """Engines of every other generation end."""
+    for pair in world.pairs() - pairs:
+        for name in [name for half in HALVES for name in world.engines(half, pair)]:
+            world.cluster.crash(name)
+
+
+def test_two_generations_that_serve_are_reached_while_the_engines_of_a_third_crash_for_ever() -> None:
+    """Its front would leave the Service a choice of one of them."""
+    world = serving(4, 4, nodes=4, rollout={"minReadySeconds": 0})
+    two = half_each(world)
+    edited_again(world, 32)
+    world.turn(2)  # routers are a turn behind what answers
+    for _ in range(20):
+        crash_all_but(two, world)
+        assert set(world.routers()) == two
+        assert world.within_reach() >= 1.0
+        world.turn(1, 30.0)
+
+
+def test_the_front_of_a_third_generation_comes_with_its_engines_and_gets_its_share() -> None:
+    world = serving(4, 4, nodes=4, rollout={"minReadySeconds": 0})
+    two = half_each(world)
+    edited_again(world, 32)
+    chosen: list[frozenset[str]] = []
+    roll(world, lambda: chosen.append(frozenset(world.routers())))
+    (third,) = world.pairs()
+    began = next(turn for turn, pairs in enumerate(chosen) if third in pairs)
+    assert {*chosen[:began]} == {frozenset(two)}
+    assert all(third in pairs for pairs in chosen[began:])
+    assert two & chosen[began]
+    assert world.routers() == {third: 2}
+
+
+@pytest.mark.parametrize("seconds", [0, 30])
+@pytest.mark.parametrize("turns", [5, 9, 11])
+def test_no_router_is_chosen_whose_generation_left_before_the_third_one_answers(turns: int, seconds: int) -> None:
+    world = serving(4, 4, nodes=4, rollout={"minReadySeconds": seconds})
+    newer(world)
+    world.turn(turns)
+    edited_again(world, 32)
+    for _ in range(TURNS // 10):
+        world.turn()
+        assert all(world.is_pair(pair) for pair in world.routers())

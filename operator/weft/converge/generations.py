@@ -64,7 +64,8 @@ def fronts_wanted(known: Sequence[Generation], usual: int, *, taken_over: bool) 
 
     An earlier generation keeps its front while its replicas are to stay, or until requests are `taken_over`, that is,
     until a generation that stays serves. While none of its replicas answers, too: to start the front anew would take
-    longer than that. Beside two generations that serve it does not, as a Service cannot choose two of three.
+    longer than that. Beside two generations that serve it does not, nor does the current one get its front before it is
+    a pair: a Service cannot choose two of three, and one of the two would not be reached for as long as engines start.
     """
     current, *others = known
     kept = [each for each in others if min(each.assigned) > 0 or (each.is_pair and not taken_over)]
@@ -73,8 +74,7 @@ def fronts_wanted(known: Sequence[Generation], usual: int, *, taken_over: bool) 
         return {each.pair: usual for each in (current, *kept)}
     totals = [sum(each.answering[side] for each in pairs) for side in range(len(current.answering))]
     shares = {each.pair: min(n / total for n, total in zip(each.answering, totals, strict=True)) for each in pairs}
-    found = _in_proportion(shares, usual)
-    return {**({current.pair: usual} if not current.is_pair else {}), **found}
+    return _in_proportion(shares, usual)
 
 
 def shown_to_a_picker(known: Sequence[Generation], desired: Sequence[int], shown: str) -> Generation:

@@ -45,8 +45,8 @@ class Routing:
         managed = split.router_kind is RouterKind.Managed
         trouble = {each.pair: front_trouble(around, each.pair) if managed else None for each in known}
         usual = split.spec.router.replicas if split.spec is not None else 0
-        serves = known[0].is_pair and trouble[known[0].pair] is None
-        return cls(known, fronts_wanted(known, usual, taken_over=serves), trouble, managed=managed)
+        taken_over = any(min(each.staying) > 0 and trouble[each.pair] is None for each in known)
+        return cls(known, fronts_wanted(known, usual, taken_over=taken_over), trouble, managed=managed)
 
     @classmethod
     def at_a_gateway(cls, known: tuple[Generation, ...], sides: Sequence[SideState], around: ObjectsAround) -> Routing:
