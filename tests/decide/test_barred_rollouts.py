@@ -1,4 +1,4 @@
-"""A revision of which the quota pays no replica replaces nobody: what serves goes on serving."""
+"""A revision of which a quota pays no replica, or that no queue takes, replaces nobody: what serves goes on serving."""
 
 from __future__ import annotations
 
@@ -8,17 +8,27 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.decide.limited import GPUS, desired, join, limited
-from tests.decide.world import external, pool, pool_spec
+from tests.decide.test_kueue import KUEUE
+from tests.decide.world import World, external, of_kueue, pool, pool_spec
+from tests.fabric.cluster import board
+from weft.domain.queueing import QueueRecord
 from weft.domain.quotas import QuotaScope
 from weft.domain.spec import RolloutSpec, RolloutStrategy
 from weft.domain.workload import Role
 
 if TYPE_CHECKING:
     from tests.decide.limited import Limited
+    from weft.domain.spec import PoolSpec
 
 IN_PLACE = RolloutSpec(max_surge=0, max_unavailable=1)
 ALL_AT_ONCE = RolloutSpec(max_surge=0, max_unavailable=1.0)
+ONE_MORE = RolloutSpec(max_surge=1, max_unavailable=1)
 RECREATE = RolloutSpec(strategy=RolloutStrategy.Recreate)
+
+
+def other(spec: PoolSpec) -> PoolSpec:
+    """The next revision, in the same shape."""
+    return replace(spec, engine=replace(spec.engine, env=(("VERSION", "2"),)))
 
 
 def serves_two(gpus: int, used: int, rollout: RolloutSpec) -> Limited:
@@ -114,3 +124,43 @@ def test_a_split_stays_whole_where_one_half_cannot_be_paid() -> None:
     world.edit("pair-decode", pool_spec(8, external(1), role=Role.Decode, rollout=IN_PLACE))
     world.turn(20)
     assert (1, 1) == (world.serving("pair-prefill"), world.serving("pair-decode"))
+
+
+def in_a_queue(rollout: RolloutSpec) -> World:
+    """Three replicas that Kueue admitted, on three of nine nodes."""
+    boards = [board(f"b-{i}") for i in range(9)]
+    world = World.of(boards, pool("chat", of_kueue(pool_spec(8, external(3), rollout=rollout))))
+    world.queueing = KUEUE
+    world.admitted |= {("chat", i): (f"b-{i}",) for i in range(3)}
+    world.turn(8, 30)
+    assert world.serving("chat") == 3
+    return world
+
+
+@pytest.mark.parametrize("rollout", [IN_PLACE, ALL_AT_ONCE, ONE_MORE, RECREATE])
+def test_what_serves_stays_where_the_new_revision_names_a_queue_that_is_not_there(rollout: RolloutSpec) -> None:
+    """Once it is there, it takes the successors."""
+    world = in_a_queue(rollout)
+    world.edit("chat", of_kueue(pool_spec(8, external(3), rollout=rollout), "llmm"))
+    world.turn(10, 30)
+    assert (3, 3) == (world.serving("chat"), desired(world, "chat")[0])
+    assert ("False", "QueueMissing") == world.condition("chat", "Placed")[:2]
+    assert "LocalQueue llmm" in world.condition("chat", "Placed")[2]
+    assert world.queueing is not None
+    world.queueing = replace(world.queueing, queues=(*KUEUE.queues, QueueRecord("team", "llmm")))
+    world.admitted |= {("chat", i): (f"b-{i}",) for i in range(3, 9)}
+    world.turn(80, 30)
+    assert 3 == world.serving("chat")
+    assert {world.status("chat").revision} == {each.revision for each in world.status("chat").assignments}
+
+
+def test_what_serves_stays_where_kueue_is_gone_in_the_middle_of_a_rollout() -> None:
+    """One of three is replaced, and the successor of the next one is on the way."""
+    world = in_a_queue(IN_PLACE)
+    world.edit("chat", of_kueue(other(pool_spec(8, external(3), rollout=IN_PLACE))))
+    world.admitted |= {("chat", 3): ("b-3",), ("chat", 4): ("b-4",)}
+    world.turn(8, 20)
+    assert [0, 3, 4] == [each.replica for each in world.status("chat").assignments]
+    world.queueing = replace(KUEUE, installed=False, queues=())
+    world.turn(20, 30)
+    assert (3, "SchedulerMissing") == (world.serving("chat"), world.condition("chat", "Placed")[1])

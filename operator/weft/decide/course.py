@@ -36,8 +36,8 @@ class Turn:
 
     `live` names the workload values that metrics replace; `asked` is as in `Growth`; `taught` is what measurements of
     its replicas give to tell; `share` what it gets of quotas, where that is less than it wants; `barred` whether they
-    pay for no replica of its new revision, or no node could ever hold one, and `frozen` whether `maxGPUs` pays for none
-    in its unit. `memory` goes with this plan: a shape that is only tried leaves none.
+    pay for no successor of its earlier replicas, no node could ever hold one, or no queue takes one, and `frozen`
+    whether `maxGPUs` pays for none in its unit. `memory` goes with this plan: a shape that is only tried leaves none.
     """
 
     planned: Planned

@@ -13,6 +13,8 @@ from weft.decide.course import Turn
 from weft.decide.measured.learning import Fleet, watch
 from weft.decide.places.handover import handed_over
 from weft.decide.replicas.survivors import strays
+from weft.domain.reasons import Explanation
+from weft.domain.spec import SchedulerName
 from weft.domain.stumbling import stumbled
 from weft.domain.values.changed import changed
 from weft.engines.kv.host_memory import pod_needs
@@ -58,7 +60,7 @@ def turns_of(unit: Unit, state: PassState) -> list[Turn]:
     paid = _Paid(
         is_short=bool(state.shares) and any(pool.key.uid in state.shares for pool in unit),
         barred=pays_for_no_successor(plans, state.survivors, state.roll, state.rest, state.claims)
-        or _no_node_can_take_them(plans, state),
+        or _nothing_can_take_them(plans, state),
         frozen=any(_stays(planned, state) for planned in plans if planned.spec.scaling.max_gpus is not None),
     )
     answers = _answers(unit, known, paid, state)
@@ -66,18 +68,31 @@ def turns_of(unit: Unit, state: PassState) -> list[Turn]:
     return [_turn(planned, prospect, answer, paid, state) for planned, prospect, answer in parts]
 
 
-def _no_node_can_take_them(plans: Sequence[Planned], state: PassState) -> bool:
-    """Whether one of the pools has replicas, and every node lacks more than GPUs for one of its new revision."""
+def _nothing_can_take_them(plans: Sequence[Planned], state: PassState) -> bool:
+    """Whether one of the pools has replicas, and every node lacks more than GPUs for one of its new revision.
+
+    Or it is for another scheduler to take, which has no such queue.
+    """
     for planned in plans:
-        seen = state.survivors[planned.pool.key.uid]
-        if not seen.replicas or (seen.standing is not None and planned.revision in seen.standing.revisions):
+        seen, revision = state.survivors[planned.pool.key.uid], planned.revision
+        if not seen.replicas or (seen.standing is not None and seen.standing.revisions <= {revision}):
             continue
-        if any(each.assignment.revision == planned.revision for each in seen.replicas):
+        if planned.spec.placement.scheduler is not SchedulerName.Default and _no_queue_takes(planned, state):
+            return True
+        if any(each.assignment.revision == revision for each in seen.replicas):
             continue
         needs = pod_needs(planned.spec, planned.plan)
         if lacking_besides_gpus(planned.plan.shape, planned.spec.placement, state.free, needs).ever:
             return True
     return False
+
+
+def _no_queue_takes(planned: Planned, state: PassState) -> bool:
+    """Whether a pool has replicas of an earlier revision, and none of the planned one can be handed over."""
+    replicas = state.survivors[planned.pool.key.uid].replicas
+    if not any(each.assignment.revision != planned.revision for each in replicas):
+        return False
+    return isinstance(handed_over(planned, state.free.fabric, state.snapshot.queueing), Explanation)
 
 
 def _stays(planned: Planned, state: PassState) -> bool:

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 def rollout_of(turn: Turn) -> RolloutSpec:
     """The limits by which it rolls: a generation that is shown whole comes beside the one before, all of it.
 
-    Nobody leaves for a revision of which no quota pays a replica, or that asks of nodes what none has: what lacks is
-    told of the first one. Nor does anybody come where `maxGPUs` pays for none, so that nobody leaves a node before it
-    goes.
+    Nobody leaves for a revision of which no quota pays a replica, that asks of nodes what none has, or names a queue
+    that is not there: what lacks is told of the first one. Nor does anybody come where `maxGPUs` pays for none, so that
+    nobody leaves a node before it goes.
     """
     spec = turn.planned.spec
     if turn.frozen or turn.barred:
