@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.decide.limited import GPUS, desired, join, limited
+from tests.decide.limited import GPUS, counted_late, desired, join, limited
 from tests.decide.test_kueue import KUEUE
 from tests.decide.world import World, external, of_kueue, pool, pool_spec
 from tests.fabric.cluster import board
@@ -164,3 +164,30 @@ def test_what_serves_stays_where_kueue_is_gone_in_the_middle_of_a_rollout() -> N
     world.queueing = replace(KUEUE, installed=False, queues=())
     world.turn(20, 30)
     assert (3, "SchedulerMissing") == (world.serving("chat"), world.condition("chat", "Placed")[1])
+
+
+@pytest.mark.parametrize("rollout", [IN_PLACE, ONE_MORE])
+@pytest.mark.parametrize("gpus", [0, 2, 4])
+def test_what_serves_stays_where_the_quota_is_lowered_in_the_middle_of_a_rollout(
+    rollout: RolloutSpec, gpus: int
+) -> None:
+    """What one leaves would pay for no successor; once the quota is raised again, the rollout goes on."""
+    world = counted_late(1, 6, pool("chat", pool_spec(1, external(6), rollout=rollout)))
+    world.drain_seconds, world.late_seconds = 10.0, 0.0
+    world.turn(6)
+    world.edit("chat", other(world.pools["chat"].spec or pool_spec(1, external(6))))
+    world.turn(9)
+    assert 5 == world.serving("chat")
+    (quota,) = world.quotas
+    world.quotas = (replace(quota, hard=((GPUS, gpus),)),)
+    for _ in range(60):
+        world.turn()
+        assert 5 == world.serving("chat")
+    status, reason, message = world.condition("chat", "Placed")
+    assert ("False", "BudgetExhausted") == (status, reason)
+    assert f"raise it by up to {6 - gpus}, or free as much" in message
+    assert "Recreate" not in message
+    world.quotas = (quota,)
+    world.turn(120)
+    assert 6 == world.serving("chat")
+    assert {world.status("chat").revision} == {each.revision for each in world.status("chat").assignments}

@@ -130,8 +130,9 @@ class Accounts:
 
 
 def has_no_room(lack: QuotaLack) -> Explanation:
-    """Why there is no other replica now. The message has no live number."""
-    wish = f"raise it by up to {lack.account.needed(lack.planned.plan.shape)}, or free as much"
+    """Why there is no other replica now. The message has a live number only where a quota is below its use."""
+    below = max(0, -lack.account.left)
+    wish = f"raise it by up to {lack.account.needed(lack.planned.plan.shape) + below}, or free as much"
     return Explanation(Reason.BudgetExhausted, f"{_named(lack.account)} has no room for another replica; {wish}")
 
 

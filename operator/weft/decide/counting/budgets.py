@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from weft.decide.replicas.health import AssignedReplica
     from weft.decide.replicas.roll import Roll
     from weft.decide.replicas.survivors import Survivors
+    from weft.domain.cluster import PodRecord
     from weft.domain.reasons import Explanation
     from weft.domain.shape import Shape
     from weft.domain.snapshot import PoolObservation, PoolRecord
@@ -209,6 +210,7 @@ def pays_for_no_successor(
 ) -> bool:
     """Whether quotas pay for no replica of a new revision of a pool, or of each half, were all earlier ones gone.
 
+    Where there is one already: not even in place of an earlier one that leaves, as a quota was lowered below its use.
     A replica that has waited in vain for its pods does not count as paid for. `rest` is what quotas leave after all
     `claims` (by UID): other pools may take in this pass what a successor would need.
     """
@@ -223,7 +225,29 @@ def pays_for_no_successor(
         without.give_back(planned, [pod for pod in roll.pods_of(planned.pool) if not pod.ended])
         for shape, pods in owed(planned.pool, seen[planned.pool.key.uid]):
             without.charge(namespace, planned.spec, shape, -pods)
-    return without.short(first) is not None
+    if without.short(first) is not None:
+        return True
+    rolling = [each for each in plans if each not in first and _earlier(each.revision, seen[each.pool.key.uid])]
+    for planned in rolling:
+        claims[planned.pool.key.uid].give_back(without)
+        leaving = [pod for pod in strays(planned.pool, survivors[planned.pool.key.uid], roll) if not pod.ended]
+        without.give_back(planned, [*leaving, *_makes_way(planned, seen[planned.pool.key.uid])])
+    return without.short(rolling) is not None
+
+
+def _earlier(revision: str, replicas: Sequence[AssignedReplica]) -> list[AssignedReplica]:
+    return [each for each in replicas if each.assignment.revision != revision]
+
+
+def _makes_way(planned: Planned, replicas: Sequence[AssignedReplica]) -> list[PodRecord]:
+    """The pods of as many earlier replicas as are as large as one of the planned shape, or of all of them."""
+    found: list[PodRecord] = []
+    shape, device = planned.plan.shape, device_resource(planned.plan.shape)
+    for each in _earlier(planned.revision, replicas):
+        if len(found) >= shape.pods and sum(pod.asks_for(device) for pod in found) >= shape.gpus:
+            break
+        found += each.pods
+    return found
 
 
 def unpaid_of_declared(plans: Sequence[Planned], answers: Sequence[ScaleAnswer], rest: Accounts) -> dict[str, Share]:
