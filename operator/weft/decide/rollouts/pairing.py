@@ -52,8 +52,9 @@ def unmatched_in(turns: Sequence[Turn]) -> frozenset[tuple[str, int]]:
 
 
 def rolls_as_a_pair(turn: Turn) -> bool:
-    """Whether replicas of an earlier pair are left."""
-    return any(is_earlier(each, turn) for each in turn.survivors.replicas)
+    """Whether replicas of an earlier pair are left, without a call for each: every pass asks it of every half."""
+    pair = turn.planned.spec.pair
+    return bool([each for each in turn.survivors.replicas if each.pods and each.pods[0].pair != pair])
 
 
 def _not_shown(turns: Sequence[Turn]) -> frozenset[tuple[str, int]]:
