@@ -17,6 +17,7 @@ from weft.decide.places.outliers import replace_outliers
 from weft.decide.places.preemption import keep_what_leaves, places_needed, preempt
 from weft.decide.places.quota_preemption import keep_room, take_room
 from weft.decide.places.racks import keep_halves_together
+from weft.decide.places.recreating import keep_places_of_the_earlier_ones, successors_come_first
 from weft.decide.places.spares import keep_spares
 from weft.decide.rollouts.weighing import say_what_holds_rollouts
 from weft.decide.setting_out import all_set_out, set_out_anew
@@ -62,6 +63,9 @@ def take_turns(
     courses = all_set_out(units, start)
     keep_halves_together(courses, free)
     keep_spares((course.growth for together in courses for course in together), free)
+    if [0 for together in courses for course in together if course.turn.memory.recreates or course.growth.held]:
+        keep_places_of_the_earlier_ones(courses, free)
+        successors_come_first(courses, free, now)
     for _, peers in groupby(courses, key=_priority):
         _grow_side_by_side(list(peers), courses, start)
     every = [course for together in courses for course in together]

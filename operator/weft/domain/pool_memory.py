@@ -165,7 +165,8 @@ class ScaleMemory:
     missing from the fabric. `short_since` is since when all placed replicas serve and more are wanted than fit or are
     allowed. `met_slo_lately` is, for a pool at `maxReplicas`, (time of the last look, fraction of the last looks at
     which it met its SLO). `came_lately` are (time, `lasting`) of the last hour, for a pool that has outgrown a shape.
-    `unit` is what the work of `forecast` is counted in, None before any was counted.
+    `unit` is what the work of `forecast` is counted in, None before any was counted. It `recreates` while new replicas
+    wait for the end of all pods of an earlier revision.
     """
 
     since: float
@@ -195,3 +196,4 @@ class ScaleMemory:
     met_slo_lately: tuple[float, float] | None = None
     came_lately: tuple[tuple[float, float], ...] = ()
     unit: WorkUnit | None = None
+    recreates: bool = False

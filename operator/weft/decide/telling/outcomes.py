@@ -132,6 +132,8 @@ def _memory_after(course: Course, places: Places, now: float) -> ScaleMemory:
         memory = changed(memory, waited_for_lower=later.waited_for_lower)
     if later.waits != memory.waits:
         memory = changed(memory, waits=later.waits)
+    if (recreates := course.growth.held is Reason.Draining) is not memory.recreates:
+        memory = changed(memory, recreates=recreates)
     held = course.turn.scale.explanation.reason is Reason.AtMaximum
     if held or course.growth.refusal is not None or memory.short_since is not None or memory.met_slo_lately is not None:
         met = met_lately(course.turn, now) if held else None
