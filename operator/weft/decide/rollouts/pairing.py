@@ -24,24 +24,32 @@ def alone_in(turns: Sequence[Turn]) -> frozenset[tuple[str, int]]:
     Of a half with n desired replicas floor(n m / M) serve while the other has m of M: rounded up, the earlier pair
     would lose a half while the new one is not able to take its load.
     """
-    if not any(map(rolls_as_a_pair, turns)):
-        return frozenset()
-    if all(turn.planned.spec.has_sidecar for turn in turns):
-        return _not_shown(turns)
+    return unmatched_in(turns) | (_beyond_counterparts(turns) if _are_matched(turns) else frozenset())
+
+
+def unmatched_in(turns: Sequence[Turn]) -> frozenset[tuple[str, int]]:
+    """Those of them whose pair has nobody at all in the other half, who could answer: no request reaches them."""
+    if _are_matched(turns):
+        return _bereft(turns)
+    return _not_shown(turns) if any(map(rolls_as_a_pair, turns)) else frozenset()
+
+
+def _are_matched(turns: Sequence[Turn]) -> bool:
+    """Whether generations roll side by side; a picker is shown one at a time instead."""
+    shown_whole = all(turn.planned.spec.has_sidecar for turn in turns)
+    return not shown_whole and any(map(rolls_as_a_pair, turns))
+
+
+def _beyond_counterparts(turns: Sequence[Turn]) -> frozenset[tuple[str, int]]:
     found: set[tuple[str, int]] = set()
     for turn, other in zip(turns, reversed(turns), strict=True):
         new, matched = _new(turn), len(_new(other))
         most = len(new) if matched >= other.scale.desired else turn.scale.desired * matched // other.scale.desired
         found.update((turn.planned.pool.key.uid, each.assignment.replica) for each in new[most:])
-    return frozenset(found) | unmatched_in(turns)
+    return frozenset(found)
 
 
-def unmatched_in(turns: Sequence[Turn]) -> frozenset[tuple[str, int]]:
-    """Those of them whose pair has nobody at all in the other half, who could answer: no request reaches them."""
-    if not any(map(rolls_as_a_pair, turns)):
-        return frozenset()
-    if all(turn.planned.spec.has_sidecar for turn in turns):
-        return _not_shown(turns)
+def _bereft(turns: Sequence[Turn]) -> frozenset[tuple[str, int]]:
     found: set[tuple[str, int]] = set()
     for turn, other in zip(turns, reversed(turns), strict=True):
         earlier = {pair_of_replica(each, other) for each in other.survivors.replicas if is_earlier(each, other)}
