@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.decide.loaded import Loaded, loaded_split
 from tests.decide.test_broken_rollouts import SERVES_SECONDS, STEP, lasts
 from tests.decide.test_rollouts import change, outdated, rolling_world
+from tests.fabric.cluster import board
+from tests.placement.cases import free_map
+from weft.decide.rollouts.rollout import leaving
+from weft.domain.reasons import Explanation, Reason
 from weft.domain.spec import RolloutSpec
+from weft.domain.status import Assignment
+from weft.placement import Departure
 
 if TYPE_CHECKING:
     from tests.decide.world import World
@@ -127,6 +133,24 @@ def test_halves_of_a_pair_are_tried_together(slow: str) -> None:
         here.turn()
         assert here.outdated("pd-prefill") == here.outdated("pd-decode")
     assert TRIAL <= here.world.now - began <= TRIAL + 20.0
+
+
+def here(number: int, *, since: float = 0.0, **more: Any) -> Departure:  # noqa: ANN401 - any field
+    return Departure(Assignment(number, "r", ("b-0",), 1, since), **{"ready": True, "outdated": False, **more})
+
+
+@pytest.mark.parametrize(("trial", "goes"), [(0.0, [0]), (TRIAL, [])])
+def test_one_that_missed_a_probe_stays_while_only_a_replica_on_trial_answers(trial: float, goes: list[int]) -> None:
+    silent = here(0, ready=False, outdated=True, may_answer_again=True)
+    found = leaving([silent, here(1, trial_seconds=trial)], 1, RolloutSpec(), free_map([board("b-0")]))
+    assert goes == [each.assignment.replica for each in found]
+
+
+@pytest.mark.parametrize(("trial", "goes"), [(0.0, [0]), (TRIAL, [])])
+def test_one_that_moves_for_others_in_mid_roll_waits_for_a_trial_too(trial: float, goes: list[int]) -> None:
+    moves = here(0, displaced=Explanation(Reason.MakesRoom, "makes room for pool team/other"))
+    found = leaving([moves, here(1, trial_seconds=trial)], 1, RolloutSpec(), free_map([board("b-0")]))
+    assert goes == [each.assignment.replica for each in found]
 
 
 def _does_not_answer(here: Loaded, name: str) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.holding.pairs import HALVES
-from tests.holding.test_generations import TURNS, newer, roll, serving
+from tests.holding.test_generations import TURNS, crash_all_but, newer, roll, serving
 
 if TYPE_CHECKING:
     from tests.holding.pairs import Pair
@@ -82,13 +82,6 @@ def half_each(world: Pair) -> set[str]:
         if [world.part(pair) >= 0.5 for pair in world.pairs()] == [True, True]:
             return world.pairs()
     raise AssertionError(world.describe())
-
-
-def crash_all_but(pairs: set[str], world: Pair) -> None:
-    """Engines of every other generation end."""
-    for pair in world.pairs() - pairs:
-        for name in [name for half in HALVES for name in world.engines(half, pair)]:
-            world.cluster.crash(name)
 
 
 def test_two_generations_that_serve_are_reached_while_the_engines_of_a_third_crash_for_ever() -> None:

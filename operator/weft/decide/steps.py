@@ -63,7 +63,8 @@ def take_turns(
     courses = all_set_out(units, start)
     keep_halves_together(courses, free)
     keep_spares((course.growth for together in courses for course in together), free)
-    if [0 for together in courses for course in together if course.turn.memory.recreates or course.growth.held]:
+    held = [each for together in courses for each in together if each.growth.held or each.turn.memory.recreates]
+    if held:  # hardly ever
         keep_places_of_the_earlier_ones(courses, free)
         successors_come_first(courses, free, now)
     for _, peers in groupby(courses, key=_priority):

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from weft.decide.places.growth import grow, place
 from weft.decide.places.spares import keep_spares
-from weft.decide.replicas.promises import holder_name
+from weft.decide.places.taking import keep
 from weft.domain.reasons import Reason
-from weft.placement import ALONE, Hold, Slot
+from weft.placement import ALONE, Slot
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,9 +28,7 @@ def keep_places_of_the_earlier_ones(units: Sequence[Sequence[Course]], free: Fre
             slot = place(course.growth, free, ALONE, tells=False)
             if not isinstance(slot, Slot):
                 break
-            gpus, holder = course.growth.planned.plan.shape.gpus_per_pod, holder_name(course.turn.planned.pool)
-            for node in slot.nodes:
-                free.reserve(Hold(node, gpus, holder))
+            keep(slot, course, free, why="")
 
 
 def successors_come_first(units: Sequence[Sequence[Course]], free: FreeMap, now: float) -> None:

@@ -69,11 +69,11 @@ def leaving_holds(lower: Iterable[Sequence[Course]], free: FreeMap) -> list[Hold
     return [hold for unit in lower for each in unit for hold in free.vacated(holder_name(each.turn.planned.pool))]
 
 
-def keep(slot: Slot, course: Course, free: FreeMap) -> None:
-    """Keep a place for a pool, which gets it once whoever holds it is gone."""
+def keep(slot: Slot, course: Course, free: FreeMap, why: str = "preemption for ") -> None:
+    """Keep a place for a pool, which gets it once whoever holds it is gone; messages name it after `why`."""
     gpus = course.growth.planned.plan.shape.gpus_per_pod
     for node in slot.nodes:
-        free.reserve(Hold(node, gpus, f"preemption for {holder_name(course.turn.planned.pool)}"))
+        free.reserve(Hold(node, gpus, f"{why}{holder_name(course.turn.planned.pool)}"))
 
 
 def waits_until_they_are_gone(owners: Iterable[str]) -> Explanation:
