@@ -12,7 +12,8 @@ from tests.decide.loaded import loaded
 from tests.decide.test_splits import half, split_world
 from tests.decide.world import World, external, pool, pool_spec
 from tests.fabric.cluster import board, busy, taint
-from weft.decide.rollouts.rollout import arriving, keep_the_last, leaving, serving
+from weft.decide.rollouts.lasting import keep_the_last
+from weft.decide.rollouts.rollout import arriving, leaving, serving
 from weft.domain.fabric import Fabric
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.snapshot import PoolObservation

@@ -16,10 +16,11 @@ from weft.decide.rollouts.avoidance import avoided_by
 from weft.decide.rollouts.backoff import ends_by_itself, failure_of, remaining_seconds
 from weft.decide.rollouts.counted_on import ServingHalf, counted_on
 from weft.decide.rollouts.drains import displacement, is_urgent, noticed_at, over_seconds, serves_seconds
+from weft.decide.rollouts.lasting import keep_the_last, pairs_that_last
 from weft.decide.rollouts.pairing import alone_in, pair_of_replica, rolls_as_a_pair, unmatched_in
 from weft.decide.rollouts.pauses import comes_first, is_apart, is_hidden
 from weft.decide.rollouts.predecessors import awaited
-from weft.decide.rollouts.rollout import arriving, has_to_go, keep_the_last, leaving, limits_of, without
+from weft.decide.rollouts.rollout import arriving, has_to_go, leaving, limits_of, without
 from weft.decide.rollouts.terms import recreates, rollout_of
 from weft.decide.rollouts.trials import on_trial
 from weft.decide.rollouts.weighing import weigh
@@ -100,12 +101,27 @@ def _together(turns: Sequence[Turn], start: Start) -> list[Course]:
     """The courses of one pool, or of both halves of a split."""
     if len(turns) == 1 or not any(map(rolls_as_a_pair, turns)):
         return [_set_out(turn, start, turns) for turn in turns]
-    begun = replace(start, alone=alone_in(turns), unmatched=unmatched_in(turns))
+    paired = replace(start, alone=alone_in(turns), unmatched=unmatched_in(turns))
+    begun = replace(paired, pair_places=_places_of_pairs(turns, paired))
     held = replace(begun, counted_on=_counted_on(turns, begun))
     courses = [_set_out(turn, held, turns) for turn in turns]
     if held.counted_on and _nothing_goes_on(courses, start):
         courses = [_set_out(turn, begun, turns) for turn in turns]
     return courses
+
+
+def _places_of_pairs(turns: Sequence[Turn], start: Start) -> dict[tuple[str, int], int] | None:
+    """By (pool UID, replica id) how many pairs serve longer than the replica's, where nodes of some go away."""
+    present = [[_departure(replica, turn, start) for replica in turn.survivors.replicas] for turn in turns]
+    if not any(each.urgent for half in present for each in half):
+        return None
+    halves = [_by_pair(half, turn) for half, turn in zip(present, turns, strict=True)]
+    return {
+        (turn.planned.pool.key.uid, each.assignment.replica): place
+        for place, pair in enumerate(pairs_that_last(halves))
+        for turn, half in zip(turns, halves, strict=True)
+        for each in half[pair]
+    } or None
 
 
 def _counted_on(turns: Sequence[Turn], start: Start) -> frozenset[tuple[str, int]]:
@@ -126,15 +142,21 @@ def _rolls_without_counting(turn: Turn) -> bool:
     return spec.has_sidecar or spec.rollout.strategy is RolloutStrategy.Recreate or turn.asked is not None
 
 
+def _by_pair(replicas: Iterable[Departure], turn: Turn) -> dict[str, list[Departure]]:
+    """Replicas of one half by the pair that they were rendered for."""
+    pairs = {each.assignment.replica: pair_of_replica(each, turn) for each in turn.survivors.replicas}
+    found: dict[str, list[Departure]] = defaultdict(list)
+    for each in replicas:
+        found[pairs[each.assignment.replica]].append(each)
+    return found
+
+
 def _serving_half(turn: Turn, start: Start, unit: Sequence[Turn]) -> ServingHalf:
     present = _departures(turn, start)
-    by_pair: dict[str, list[Departure]] = defaultdict(list)
-    for replica, each in zip(turn.survivors.replicas, present, strict=True):
-        if each.ready and not each.urgent and not each.stranded:
-            by_pair[pair_of_replica(replica, turn)].append(each)
+    able = [each for each in present if each.ready and not each.urgent and not each.stranded]
     keeps = _weighing(present, turn, start, unit).keeps
     limits = limits_of(rollout_of(turn), turn.scale.desired, keeps)
-    return ServingHalf(turn.scale.desired, limits.unavailable, by_pair)
+    return ServingHalf(turn.scale.desired, limits.unavailable, _by_pair(able, turn))
 
 
 def _nothing_goes_on(courses: Sequence[Course], start: Start) -> bool:
@@ -281,7 +303,14 @@ def _departures(turn: Turn, start: Start) -> list[Departure]:
     if not any(each.urgent for each in present):
         return present
     noticed = noticed_at(turn.survivors.replicas, start.free.fabric)
-    return keep_the_last(present, _enough(turn, present), noticed)
+    return keep_the_last(present, _enough(turn, present), noticed, _own_places(turn, start))
+
+
+def _own_places(turn: Turn, start: Start) -> dict[int, int] | None:
+    if start.pair_places is None:
+        return None
+    uid = turn.planned.pool.key.uid
+    return {replica: place for (pool, replica), place in start.pair_places.items() if pool == uid}
 
 
 def _enough(turn: Turn, present: Sequence[Departure]) -> int:

@@ -16,8 +16,7 @@ is gone.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from itertools import accumulate
+from dataclasses import dataclass
 from math import ceil, floor
 from typing import TYPE_CHECKING
 
@@ -127,22 +126,6 @@ def _goes_at_once(each: Departure, *, enough: bool) -> bool:
     return broken or (each.unmatched and not each.counted_on) or (each.urgent and not each.lasts)
 
 
-def keep_the_last(replicas: Sequence[Departure], enough: int, noticed: float) -> list[Departure]:
-    """The replicas; where all were on nodes that go away, as many are marked to last as it takes for `enough` to serve.
-
-    Replicas that came since count too, and those that can serve longest last. `noticed` (epoch seconds) is when the
-    first of these nodes was known to go: an older replica that surely serves takes over at once, and none has to last.
-    """
-    able = [each for each in replicas if each.urgent and each.ready and not each.alone and each.serves_seconds > 0]
-    if not able or any(_serves(each) and each.assignment.since < noticed for each in replicas):
-        return list(replicas)
-    last = sorted(able, key=lambda each: (-each.serves_seconds, each.assignment.replica))
-    lacking = enough - serving(replicas) - ROUNDING
-    before = accumulate((each.share for each in last), initial=0.0)
-    last = [each for each, worth in zip(last, before, strict=False) if worth < lacking]
-    return [replace(each, lasts=each in last) for each in replicas]
-
-
 def without(gone: Sequence[Departure], replicas: Sequence[Departure]) -> list[Departure]:
     """The replicas that are not in `gone`, compared by id: to compare whole values takes many times as long."""
     ids = {each.assignment.replica for each in gone}
@@ -184,8 +167,3 @@ def serving(replicas: Iterable[Departure]) -> float:
 
 def _served_by(each: Departure) -> float:
     return each.share if each.ready and not (each.alone or each.urgent or each.stranded) else 0.0
-
-
-def _serves(each: Departure) -> bool:
-    """Whether it answers requests, and will for a while."""
-    return _served_by(each) > 0.0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from weft.decide.availability import Availability
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from weft.decide.course import Turn
     from weft.decide.places.moving import Moves
@@ -34,7 +34,8 @@ class Start(Availability):
     """What everybody starts from: what is available, which replicas make room, and which have no other half yet.
 
     Of those `alone`, pairs of `unmatched` ones have nobody there. `counted_on` are those without which their pair would
-    serve too little. `replan` plans pools in other shapes. `gone` are those that left when the same pools set out in
+    serve too little. `pair_places`, where nodes go away in a rollout, say which pair comes first of those that serve
+    longest. `replan` plans pools in other shapes. `gone` are those that left when the same pools set out in
     others: what these had is free already.
     """
 
@@ -43,4 +44,5 @@ class Start(Availability):
     alone: frozenset[tuple[str, int]] = frozenset()
     unmatched: frozenset[tuple[str, int]] = frozenset()
     counted_on: frozenset[tuple[str, int]] = frozenset()
+    pair_places: Mapping[tuple[str, int], int] | None = None
     gone: frozenset[tuple[str, int]] = frozenset()
