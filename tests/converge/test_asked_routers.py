@@ -34,8 +34,12 @@ def serving(runs: EngineName = EngineName.SGLang, **router: Any) -> tuple[PoolRe
     return record, world
 
 
-def front(name: str, *, engine: str = "", ready: str = "True", **meta: Any) -> dict[str, Any]:  # noqa: ANN401
-    tags = {labels.FRONT_OF: UID, **({labels.ENGINE: engine} if engine else {})}
+def front(name: str, *, engine: str = "", pair: str = "", ready: str = "True", **meta: Any) -> dict[str, Any]:  # noqa: ANN401
+    tags = {
+        labels.FRONT_OF: UID,
+        **({labels.ENGINE: engine} if engine else {}),
+        **({labels.PAIR: pair} if pair else {}),
+    }
     ip = f"10.0.1.{len(name)}"
     status = {"phase": "Running", "podIP": ip, "conditions": [{"type": "Ready", "status": ready}]}
     named = {"name": name, "namespace": NAMESPACE, "uid": f"uid-{name}", "labels": tags, **meta}
@@ -68,6 +72,15 @@ def test_every_router_is_asked_before_the_pod_is_deleted() -> None:
         (("uid-router", "10.0.1.6:30000"), ("uid-router-2", "10.0.1.8:30000")),
     )
     assert (type(deleted), deleted.name) == (DeletePod, first)  # type: ignore[union-attr]
+
+
+def test_routers_of_another_generation_know_nothing_of_it_and_are_not_asked() -> None:
+    """They may run another engine, which answers nobody at this port."""
+    record, world = serving()
+    world.pods["router-2"] = front("router-2", pair="newer")
+    asked, _ = leaving(without(record), world)
+    assert isinstance(asked, ForgetWorker)
+    assert asked.routers == (("uid-router", "10.0.1.6:30000"),)
 
 
 def test_a_router_is_asked_until_the_engine_has_ended() -> None:

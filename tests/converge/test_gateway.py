@@ -189,6 +189,18 @@ def test_once_the_engine_before_is_gone_a_picker_is_told_as_if_it_had_never_been
     assert endpoints(world) == ([30000], None)
 
 
+def test_a_picker_is_told_of_those_that_stay_before_it_loses_those_that_leave() -> None:
+    """Else it would know nobody between the two writes, or for as long as the first one is refused."""
+    world, record = rolling([EngineName.SGLang, EngineName.VLLM])
+    world.objects["InferencePool", "chat"]["spec"]["selector"]["matchLabels"][labels.ENGINE_NAME] = "sglang"
+    found = [
+        type(each) if isinstance(each, UnroutePod) else each.body["kind"]
+        for each in world.look(changed(record, assignments=record.status.assignments[1:])).actions
+        if isinstance(each, UnroutePod | ApplyObject)
+    ]
+    assert found.index("InferencePool") < found.index(UnroutePod)
+
+
 @pytest.mark.parametrize(
     ("conditions", "expected"),
     [
@@ -216,6 +228,19 @@ def test_what_a_gateway_said_of_an_earlier_route_is_no_news() -> None:
     for generation, expected in ((1, ("True", Reason.Serving)), (2, ("False", Reason.FrontStarting))):
         condition["observedGeneration"], route["metadata"]["generation"] = 1, generation
         assert ready(world, ROUTED) == expected
+
+
+def test_one_gateway_that_takes_the_route_is_enough_whatever_another_one_says() -> None:
+    world = settled(ROUTED)
+    gateway_says(world, ("Accepted", "True", ""), ("ResolvedRefs", "True", ""))
+    refuses = {"type": "Accepted", "status": "False", "message": "no listener allows it"}
+    other = {"parentRef": {"name": "internal"}, "conditions": [refuses]}
+    parents = world.objects["HTTPRoute", "chat"]["status"]["parents"]
+    for both in ([*parents, other], [other, *parents]):
+        world.objects["HTTPRoute", "chat"]["status"] = {"parents": both}
+        assert ready(world, ROUTED) == ("True", Reason.Serving)
+    world.objects["HTTPRoute", "chat"]["status"] = {"parents": [other]}
+    assert ready(world, ROUTED) == ("False", Reason.RouteRefused)
 
 
 def test_what_the_gateway_says_is_repeated() -> None:

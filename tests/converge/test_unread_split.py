@@ -34,6 +34,9 @@ def serving(record: SplitRecord = DUO) -> World:
     world = World()
     assert_settles(world, record, PREFILL, DECODE)
     serve(world, PREFILL, DECODE)
+    if record.router_kind is RouterKind.Gateway:
+        for body in world.pods.values():
+            body["metadata"]["labels"][labels.SPLIT_UID] = record.key.uid  # by which a picker finds them
     if ("Deployment", FRONT) in world.objects:
         world.objects["Deployment", FRONT]["status"] = {"readyReplicas": 1}
     assert_settles(world, record, PREFILL, DECODE)

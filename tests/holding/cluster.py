@@ -75,6 +75,10 @@ class Cluster:
         """As the API server keeps it; to be written to."""
         return self._world.objects[kind, name]
 
+    def add_object(self, body: Json) -> None:
+        """Somebody makes it."""
+        self._world.objects[body["kind"], body["metadata"]["name"]] = body
+
     def forget_object(self, kind: str, name: str) -> None:
         """Somebody deletes it."""
         self._world.forget(kind, name)

@@ -152,10 +152,21 @@ class Pair(Operation):
             self._scale(record.name, spec["replicas"], spec["template"])
             serving = self.is_pair(spec["template"]["metadata"]["labels"][labels.PAIR])
             status["readyReplicas"] = spec["replicas"] if serving else 0
+            self._answer(record.name, answers=status["readyReplicas"] > 0)
         for gone in {_deployment(name) for name in self._router_pods()} - {record.name for record in found}:
             self._scale(gone, 0, {})
+            self._answer(gone, answers=False)
         for name in list(self.going):
             self._end(name)
+
+    def _answer(self, deployment: str, *, answers: bool) -> None:
+        """Routers of a Deployment pass their probe, or do not, as those that end do not."""
+        for name in self._router_pods():
+            said = [{"type": "Ready", "status": "True"}] if answers and name not in self.going else []
+            status = self.cluster.pods[name]["status"]
+            if _deployment(name) == deployment and status["conditions"] != said:
+                status["conditions"] = said
+                self.cluster.revision += 1
 
     def _router_pods(self) -> list[str]:
         return [name for name, pod in self.cluster.pods.items() if labels.FRONT_OF in pod["metadata"]["labels"]]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.holding.pairs import HALVES, Pair, split_body
 from weft.domain import labels
-from weft.render import shown_pair
+from weft.render import is_taken, shown_pair
 
 if TYPE_CHECKING:
     from tests.holding.operation import Json
@@ -41,7 +41,9 @@ class PickedPair(Pair):
 
     def _with_what_is_seen(self, record: PoolRecord) -> PoolRecord:
         known = next((each for each in self.cluster.objects_of("team") if each.api_version == GROUP), None)
-        return replace(record, lacks=self.lacks, shown="" if self.lacks is not None else shown_pair(known))
+        routes = [each.body for each in self.cluster.objects_of("team") if each.kind == "HTTPRoute"]
+        is_seen = self.lacks is None and any(map(is_taken, routes))
+        return replace(record, lacks=self.lacks, shown=shown_pair(known) if is_seen else "")
 
     def route(self) -> None:
         super().route()

@@ -246,3 +246,24 @@ def as_earlier_operators_made_it(deployment: Json, engine: EngineName) -> Json:
     rendered = render_front(key, engine, RouterSpec(RouterKind.Managed), FrontSpec((key,), 2, 300.0), {})
     ours, theirs = (each["spec"]["template"] for each in (deployment, rendered))
     return {**ours, "spec": theirs["spec"]}
+
+
+@pytest.mark.parametrize(("before", "after"), [("VLLM", "SGLang"), ("SGLang", "VLLM")])
+def test_the_last_replica_behind_routers_that_end_outlives_a_missed_probe_of_its_successor(
+    before: str, after: str
+) -> None:
+    world = Routed.settled(boards(3), routed_pool(1, before))
+    world.ending_turns = 20
+    world.choose(after)
+    world.turn()
+    while len(world.replicas(POOL)) > 1 or not world.going:
+        world.turn()
+    (successor,) = world.serving_now(after.lower())
+    world.cluster.stumble(successor)
+    world.route()
+    for _ in range(2):
+        world.turn()
+        assert world.within_reach(), world.describe()
+    world.cluster.stumble(successor, ready=True)
+    world.roll()
+    assert_at_rest(world, after.lower(), 1)

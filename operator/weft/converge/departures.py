@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from weft.converge.draining import retire, stuck_in_seconds
 from weft.converge.engine_fronts import engine_of
-from weft.converge.generations import kept_for_their_front, router_overdue_in_seconds
+from weft.converge.generations import kept_for_their_front, pair_of_replica, router_overdue_in_seconds
 from weft.converge.leaving import Leaver, WayToLeave
 from weft.domain.action import ForgetWorker
 from weft.domain.crews import routers_before
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from weft.domain.action import Action
     from weft.domain.shape import EngineName
     from weft.domain.snapshot import PoolRecord
+
+    _Front = tuple[EngineName | None, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,7 @@ class Departures:
         kept += fronts.kept(pool, replicas, observed.pods, now) if fronts is not None else ()
         ways = _ways_to_leave(observed)
         may_stay = {each.number for each in kept}
-        leavers = [Leaver(each, observed.fabric, ways[_engine(pool, each)]) for each in replicas]
+        leavers = [Leaver(each, observed.fabric, ways[_front_of(pool, each)]) for each in replicas]
         spare = {each.replica.number: each.spare_seconds for each in leavers if each.replica.number in may_stay}
         lasting = {number: seconds for number, seconds in spare.items() if seconds > 0.0}
         free = tuple(each for each in leavers if each.replica.number not in lasting)
@@ -71,30 +73,33 @@ class Departures:
         return (*sorted(hurried, key=lambda each: isinstance(each, ForgetWorker)), *others)
 
 
-def _ways_to_leave(observed: ObservedPool) -> dict[EngineName | None, WayToLeave]:
-    """The way in which replicas leave, by the engine that they run (None where it is not known)."""
-    engines = {_engine(observed.pool, replica) for replica in observed.replicas}
-    return {engine: _way_to_leave(observed, engine) for engine in engines}
+def _ways_to_leave(observed: ObservedPool) -> dict[_Front, WayToLeave]:
+    """The way in which replicas leave, by the engine that they run (None where it is not known) and their pair."""
+    fronts = {_front_of(observed.pool, replica) for replica in observed.replicas}
+    return {front: _way_to_leave(observed, front) for front in fronts}
 
 
-def _way_to_leave(observed: ObservedPool, engine: EngineName | None) -> WayToLeave:
+def _way_to_leave(observed: ObservedPool, front: _Front) -> WayToLeave:
+    engine, pair = front
     way = WayToLeave.of(observed.pool.spec, _heeded(observed, engine), observed.heard)
     if engine is None or way.leaves_by is not LeavesBy.Asking:
         return way
     port = adapter_for(engine).port  # that of its router, too
-    return way.asking(tuple(_routers_to_ask(observed, engine, port)), port)
+    return way.asking(tuple(_routers_to_ask(observed, engine, pair, port)), port)
 
 
-def _routers_to_ask(observed: ObservedPool, engine: EngineName, port: int) -> Iterator[tuple[str, str]]:
-    """(UID, address) of the routers of an engine that get requests: no Service leads to others."""
+def _routers_to_ask(observed: ObservedPool, engine: EngineName, pair: str, port: int) -> Iterator[tuple[str, str]]:
+    """(UID, address) of the routers of an engine and a pair that get requests: no Service leads to others."""
     for pod in routers_before(observed.pool, observed.pods):
-        if pod.ready and pod.ip and not (pod.ended or pod.terminating) and pod.engine in {"", engine_label(engine)}:
+        gets_requests = pod.ready and pod.ip and not (pod.ended or pod.terminating)
+        if gets_requests and pod.engine in {"", engine_label(engine)} and pod.pair in {"", pair}:
             yield pod.uid, f"{pod.ip}:{port}"
 
 
-def _engine(pool: PoolRecord, replica: Replica) -> EngineName | None:
+def _front_of(pool: PoolRecord, replica: Replica) -> _Front:
+    """What tells the front of a replica from others before the pool: its engine, and in a split its pair."""
     release = pool.status.engine
-    return engine_of(replica, release.name) if release is not None else None
+    return engine_of(replica, release.name) if release is not None else None, pair_of_replica(replica)
 
 
 def _heeded(observed: ObservedPool, engine: EngineName | None) -> LeavesBy | None:

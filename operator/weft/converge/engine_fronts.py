@@ -38,7 +38,7 @@ from weft.render import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from weft.converge.objects import ObjectsAround
     from weft.converge.replicas import Replica
@@ -149,18 +149,20 @@ class EngineFronts:
         if recreated or len(self.known) == 1:
             return ()
         routers = [(engine, pod) for pod in routers_of(pool, pods, now) for engine in self._chosen_by(pod)]
-        outlived = {engine for engine, pod in routers if self._outlives(pod, engine)}
+        placed = {engine_of(each, self.current) for each in replicas if each.has_its_place}
+        outlived = {engine for engine, pod in routers if self._outlives(pod, engine, placed)}
         last = last_of_each(replicas, outlived, lambda replica: engine_of(replica, self.current))
         if self.serves or not self.is_current_there:
             return last
         return tuple(each for each in replicas if each in last or (self._is_earlier(each) and answers(each)))
 
-    def _outlives(self, router: PodRecord, engine: str) -> bool:
-        """Whether a router may still need a replica of `engine` while other engines serve and need none of its GPUs.
+    def _outlives(self, router: PodRecord, engine: str, placed: Collection[str]) -> bool:
+        """Whether a router may still need a replica of `engine` while others need none of its GPUs.
 
-        Where a successor may need the GPUs, only a router that goes counts: it ends in time.
+        Other engines serve, or have replicas that are `placed` and may miss a probe. Where a successor may need the
+        GPUs, only a router that goes counts: it ends in time.
         """
-        taken_over = any(each.pair != engine for each in self.serving)
+        taken_over = any(each.pair != engine for each in self.serving) or any(each != engine for each in placed)
         goes = router.terminating or engine not in self.wanted
         return taken_over and (goes or (engine != self.current and self.is_current_there))
 

@@ -110,17 +110,17 @@ def _in_proportion(shares: dict[str, float], usual: int) -> dict[str, int]:
 def kept_for_their_front(
     pool: PoolRecord, replicas: Sequence[Replica], pods: Iterable[PodRecord], now: float
 ) -> tuple[Replica, ...]:
-    """The last replica of each earlier pair that is to leave, while routers of that pair may still choose it.
+    """The last replica of each pair that is to leave, while routers of that pair may still choose it.
 
-    It is kept only once a successor in this half answers, which so needs none of its GPUs. Nothing is kept where all
-    shall go first (`Recreate`), nor for a router on a dead node, whose pod stays long after its streams have ended.
+    It is kept only once somebody who stays in this half has its place, of whichever pair: a successor that needs GPUs
+    may need these. Nothing is kept where all shall go first (`Recreate`), nor for a router on a dead node, whose pod
+    stays long after its streams have ended.
     """
     if pool.spec is None or not pool.spec.pair or pool.spec.rollout.strategy is RolloutStrategy.Recreate:
         return ()
-    if not any(replica.ready and pair_of_replica(replica) == pool.spec.pair for replica in replicas):
+    if not any(replica.has_its_place for replica in replicas):
         return ()
-    chosen_by = {pod.pair for pod in routers_of(pool, pods, now)}
-    return last_of_each(replicas, chosen_by - {pool.spec.pair}, pair_of_replica)
+    return last_of_each(replicas, {pod.pair for pod in routers_of(pool, pods, now)}, pair_of_replica)
 
 
 def last_of_each(

@@ -20,9 +20,8 @@ if TYPE_CHECKING:
 
 Kind = tuple[str, str]  # (apiVersion, kind)
 Identity = tuple[str, str, str]  # (apiVersion, kind, name)
-OF_ROUTERS: frozenset[Kind] = frozenset(
-    {("v1", "Service"), ("apps/v1", "Deployment"), ("policy/v1", "PodDisruptionBudget")}
-)
+BUDGET = "PodDisruptionBudget"
+OF_ROUTERS: frozenset[Kind] = frozenset({("v1", "Service"), ("apps/v1", "Deployment"), ("policy/v1", BUDGET)})
 OF_GATEWAYS: frozenset[Kind] = frozenset({ENDPOINTS, ROUTE})
 # What an edited spec can make superfluous; the roles grant no more.
 _DELETABLE = OF_ROUTERS | OF_GATEWAYS
@@ -53,6 +52,14 @@ class ObjectsAround:
             if record is not None and record.owner_uid != self.owner.uid:
                 return why_taken(_named(record), body)
         return None
+
+    def taken_budget(self, wanted: Iterable[Json]) -> Explanation | None:
+        """As `taken`, of what no request needs: a budget protects replicas from evictions."""
+        return self.taken(body for body in wanted if body["kind"] == BUDGET)
+
+    def taken_way(self, wanted: Iterable[Json]) -> Explanation | None:
+        """As `taken`, of all else: without it, requests do not reach the replicas."""
+        return self.taken(body for body in wanted if body["kind"] != BUDGET)
 
     def apply(self, wanted: Iterable[Json]) -> Iterator[Action]:
         """Apply what is missing or differs; leave alone what is somebody else's or is being deleted."""

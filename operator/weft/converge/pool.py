@@ -88,11 +88,14 @@ def converge_pool(
     )
     created, pods_refused = _or_refusal(lambda: tuple(create_missing(pool, replicas, around)))
     knows_what_is_wanted = front_refused is None and _can_be_read(pool)
+    chosen = [each for each in wanted if _is_picked(each) and around.at(each) is not None]
+    others = [each for each in wanted if each not in chosen]
     actions = (
+        *around.apply(chosen),  # before a picker loses those that leave, it is shown who stays
         *departures.actions(),
         *edited.actions,
         *delete_left_over(replicas, around),
-        *around.apply(wanted),
+        *around.apply(others),
         *(around.delete_unwanted(wanted, OF_GATEWAYS if directly else ()) if knows_what_is_wanted else ()),
         *release_whole(pool, replicas, fabric, around),
         *created,
@@ -100,8 +103,9 @@ def converge_pool(
     census, phases = _counted(observed, fronts, departures)
     census = replace(census, awaited=awaited)
     again = _soonest(phases, departures.changes_after_seconds, edited.changes_after_seconds)
-    unreached = around.taken(wanted) or (None if directly else trouble)
-    progress = _progress(pool, census, front_refused or pods_refused, unreached)
+    unreached = around.taken_way(wanted) or (None if directly else trouble)
+    refused = front_refused or pods_refused or around.taken_budget(wanted)
+    progress = _progress(pool, census, refused, unreached)
     return Convergence(actions, progress, again_seconds=again)
 
 
@@ -148,6 +152,11 @@ def wanted_objects(
         routers = [render_front(pool.key, engine, router, front, tags) for engine, front in fronts.wanted.items()]
         found += [*routers, *render_front_budgets(pool.key, routers, tags)]
     return (*found, *_route_of(pool, replicas))
+
+
+def _is_picked(body: Json) -> bool:
+    """Whether it is what an endpoint picker follows."""
+    return (body["apiVersion"], body["kind"]) == ENDPOINTS
 
 
 def _ports_of_all(replicas: Sequence[Replica]) -> int:

@@ -63,6 +63,11 @@ class Replica:
         return any(not pod.gated for pod in self.pods)
 
     @property
+    def has_its_place(self) -> bool:
+        """Whether it is to stay and runs, so that it needs nobody's GPUs, whatever it answers at this moment."""
+        return self.whole and not self.broken and all(pod.bound for pod in self.pods)
+
+    @property
     def ready(self) -> bool:
         """Whether it is assigned and answers requests."""
         return self.assignment is not None and self.assignment.is_served_by(self.pods)

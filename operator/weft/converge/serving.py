@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from weft.domain.reasons import Explanation, Reason
-from weft.render import ROUTE, ROUTER_ACCOUNT, chooses_replicas, front_image, front_name
+from weft.render import ROUTE, ROUTER_ACCOUNT, chooses_replicas, front_image, front_name, verdicts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from weft.converge.objects import ObjectsAround
 
 
@@ -53,25 +51,16 @@ def image_of_front(around: ObjectsAround, of: str) -> str:
 
 
 def route_trouble(around: ObjectsAround) -> Explanation | None:
-    """Why no Gateway sends requests by the HTTPRoute of a resource, or None once one does."""
+    """Why no Gateway sends requests by the HTTPRoute of a resource, or None once one does, whatever others say."""
     record = around.mine(*ROUTE, around.owner.name)
-    said = tuple(_said_by_gateways(record.body)) if record is not None else ()
-    for gateway, condition in said:
-        if condition.get("type") in {"Accepted", "ResolvedRefs"} and condition.get("status") == "False":
-            message = f"Gateway {gateway} does not take HTTPRoute {around.owner.name}: {condition.get('message') or ''}"
-            return Explanation(Reason.RouteRefused, message.rstrip(": "))
-    if any(condition.get("type") == "Accepted" and condition.get("status") == "True" for _, condition in said):
+    said = tuple(verdicts(record.body)) if record is not None else ()
+    refusing = next((each for each in said if each.refuses is not None), None)
+    if any(each.takes for each in said):
         return None
+    if refusing is not None:
+        message = f"Gateway {refusing.gateway} does not take HTTPRoute {around.owner.name}: {refusing.refuses}"
+        return Explanation(Reason.RouteRefused, message.rstrip(": "))
     return Explanation(Reason.FrontStarting, f"no Gateway has accepted HTTPRoute {around.owner.name} yet")
-
-
-def _said_by_gateways(route: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """(Gateway, condition) for each condition of each parent of the route, except those from before it changed."""
-    latest = (route.get("metadata") or {}).get("generation") or 0
-    for parent in (route.get("status") or {}).get("parents") or ():
-        for condition in parent.get("conditions") or ():
-            if condition.get("observedGeneration", latest) >= latest:
-                yield str((parent.get("parentRef") or {}).get("name")), condition
 
 
 def _lacks_its_account(condition: dict[str, object]) -> bool:

@@ -11,13 +11,13 @@ from weft.converge.children import SIDES, SideState, converge_children, follow
 from weft.converge.counterparts import known_apart
 from weft.converge.domains import shared_domains
 from weft.converge.engine_fronts import engine_of
-from weft.converge.fronts_as_left import fronts_as_left
+from weft.converge.fronts_as_left import front_before, fronts_as_left
 from weft.converge.generations import pair_of_replica
 from weft.converge.objects import ObjectsAround
 from weft.converge.phases import with_phases
 from weft.converge.replicas import every_pod_is_asked, replicas_of
 from weft.converge.serving import image_of_front
-from weft.converge.split_conditions import split_conditions, why_no_requests
+from weft.converge.split_conditions import Told, split_conditions, why_no_requests
 from weft.converge.split_routing import Routing
 from weft.domain.errors import Invalid
 from weft.domain.reasons import Explanation
@@ -67,23 +67,34 @@ def converge_split(
     around = ObjectsAround.of(split.key, objects)
     again = min((again for _, again in looked if again is not None), default=None)
     if split.deleting:
-        return Convergence((), _progress(split, sides, None, split.decided, split.problem))
+        told = Told(split.problem, why_no_requests(sides, None))
+        return Convergence((), _progress(split, sides, None, split.decided, told))
     if split.spec is None or split.status.engine is None:
         routing, kept = fronts_as_left(split, sides, around)
-        progress = _progress(split, sides, routing, split.decided, split.problem)
+        told = Told(split.problem, why_no_requests(sides, routing))
+        progress = _progress(split, sides, routing, split.decided, told)
         return Convergence(tuple(around.apply(kept)), replace(progress, serving_generation=split.serving), again)
     routing = Routing.of(split, sides, around)
     wanted, refused = _front_or_refusal(split, sides, routing, around)
     bodies = tuple(render_child_pool(split, role) for role in SIDES)
+    routing = replace(routing, taken=around.taken_way((*bodies, *wanted)))
+    blocked = refused or around.taken_budget(wanted)
+    before = front_before(split, sides, routing, around)
+    kept, spared = ((), ()) if before is None else ((before.chosen,), before.kinds)
     actions = (
         *converge_children(split, sides, bodies, around),
         *shared_domains(split, sides, around),
-        *around.apply(wanted),
-        *(around.delete_unwanted(wanted, routing.spared(split)) if refused is None and routing.lacks is None else ()),
+        *around.apply((*wanted, *kept)),
+        *(around.delete_unwanted(wanted, spared) if refused is None and routing.lacks is None else ()),
     )
-    routing = replace(routing, taken=around.taken((*bodies, *wanted)))
     reached = split.decided if follow(sides, bodies, around) else split.reached
-    return Convergence(actions, _progress(split, sides, routing, reached, refused), again)
+    if before is None or not before.routing.serves or routing.serves:
+        told = Told(blocked, why_no_requests(sides, routing), routing.awaited)
+        return Convergence(actions, _progress(split, sides, routing, reached, told), again)
+    told = Told(blocked or routing.taken, why_no_requests(sides, before.routing), routing.awaited)
+    progress = _progress(split, sides, before.routing, reached, told)
+    serving = split.serving if progress.serving_generation is not None else None
+    return Convergence(actions, replace(progress, serving_generation=serving), again)
 
 
 def _side(
@@ -121,6 +132,8 @@ def _front(split: SplitRecord, sides: Sequence[SideState], routing: Routing, aro
     ]
     engines = {pair: _engine(sides, pair, engine.name) if pair != current else engine.name for pair in routing.routers}
     rendered = [render_front(split.key, engines[front.pair], router, front, tags) for front in fronts]
+    if around.taken((service,)) is not None:  # nobody would reach others than those that are there
+        rendered = [each for each in rendered if around.mine("apps/v1", "Deployment", each["metadata"]["name"])]
     return (service, *render_front_budgets(split.key, rendered, tags), *rendered)
 
 
@@ -163,14 +176,13 @@ def _progress(
     sides: Sequence[SideState],
     routing: Routing | None,
     reached: int,
-    refused: Explanation | None,
+    told: Told,
 ) -> SplitProgress:
     """The progress of a split, all of it about the generation of its spec that it has `reached`."""
     prefill, decode = sides
     managed = routing is not None and routing.managed
     paired = routing is not None and bool(routing.pairs)
-    trouble = why_no_requests(sides, routing)
-    serves = paired and trouble is None
+    serves = paired and told.trouble is None
     latest = routing is not None and routing.serves_the_current
     return SplitProgress(
         generation=reached,
@@ -180,6 +192,6 @@ def _progress(
         decode_ready=decode.ready,
         serving_generation=(reached if latest else split.serving) if serves else None,
         url=service_url(split.key) if serves and managed else None,
-        conditions=split_conditions(split, sides, refused, trouble, paired=paired),
+        conditions=split_conditions(split, sides, told, paired=paired),
         decided=split.decided,
     )

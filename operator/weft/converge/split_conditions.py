@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weft.converge.children import SIDES
@@ -49,31 +50,39 @@ def _never_meet(sides: Sequence[SideState]) -> Explanation | None:
     return Explanation(Reason.HalfPair, f"{told}: nothing is routed to half a pair{hint}")
 
 
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What there is to tell of a split's front: None where there is nothing.
+
+    `refused` is why it cannot be there, `trouble` what keeps requests from pairs, and `awaited` what keeps them from
+    those that come, while others serve.
+    """
+
+    refused: Explanation | None
+    trouble: Explanation | None
+    awaited: Explanation | None = None
+
+
 def split_conditions(
-    split: SplitRecord,
-    sides: Sequence[SideState],
-    refused: Explanation | None,
-    trouble: Explanation | None,
-    *,
-    paired: bool,
+    split: SplitRecord, sides: Sequence[SideState], told: Told, *, paired: bool
 ) -> tuple[Condition, ...]:
-    """Conditions of a split. `refused` is why its front cannot be rendered, `trouble` what keeps requests from pairs.
+    """Conditions of a split.
 
     `paired` says that both halves answer behind a front: requests are served then, though perhaps by too few for Ready.
     """
-    stalled = stall(split.conditions, split.problem or refused)
+    stalled = stall(split.conditions, split.problem or told.refused)
     counts = ", ".join(
         f"{side.ready} of {side.census.desired if side.census else 0} {side.role.value.lower()}" for side in sides
     )
     said = said_false(split.conditions, "Planned") or said_false(split.conditions, "Placed")
     waiting = next((f"; {side.census.waiting}" for side in sides if side.census and side.census.waiting), "")
     starting = said or Explanation(Reason.ReplicasStarting, f"{counts} replicas are ready{waiting}")
-    not_ready = trouble or (None if paired and _enough_serve(sides) else stalled or starting)
+    not_ready = told.trouble or (None if paired and _enough_serve(sides) else stalled or starting)
     serving = Condition("Ready", "True", Explanation(Reason.Serving, f"{counts} replicas serve"))
     found = (Condition("Ready", "False", not_ready) if not_ready is not None else serving,)
     if stalled is not None:
         return (*found, Condition("Stalled", "True", stalled))
-    moving = _moving(sides, counts)
+    moving = _moving(sides, counts, told.awaited)
     return (*found, Condition("Reconciling", "True", moving)) if moving is not None else found
 
 
@@ -85,14 +94,15 @@ def _enough_serve(sides: Sequence[SideState]) -> bool:
     )
 
 
-def _moving(sides: Sequence[SideState], counts: str) -> Explanation | None:
+def _moving(sides: Sequence[SideState], counts: str, awaited: Explanation | None) -> Explanation | None:
     """What is under way in either half; None where nothing is."""
     censuses = [side.census for side in sides if side.census is not None]
     rolling = any((census.outdated or census.undecided) and not census.paused for census in censuses)
     halted = any(census.outdated and census.paused for census in censuses)
     growing = len(censuses) < len(SIDES) or any(census.ready < max(1, census.desired) for census in censuses)
+    front = f"; {awaited.message}" if awaited is not None else ""
     claims = (
-        (rolling, Reason.RollingOut, "replicas of an earlier revision are being replaced"),
+        (rolling, Reason.RollingOut, f"replicas of an earlier revision are being replaced{front}"),
         (halted, Reason.Paused, "replicas are of an earlier revision, and spec.rollout.paused keeps them: unset it"),
         (growing, Reason.Scaling, f"{counts} replicas are ready"),
         (any(census.leaving for census in censuses), Reason.Draining, "replicas are leaving"),

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weft.converge.generations import Generation, fronts_wanted, generations_of, shown_to_a_picker
-from weft.converge.objects import OF_GATEWAYS, OF_ROUTERS
 from weft.converge.serving import front_trouble, route_trouble
 from weft.domain.spec import RouterKind
 from weft.render import ENDPOINTS, pair_of, shown_pair
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from weft.converge.children import SideState
-    from weft.converge.objects import Kind, ObjectsAround
+    from weft.converge.objects import ObjectsAround
+    from weft.converge.replicas import Replica
     from weft.domain.reasons import Explanation
     from weft.domain.snapshot import SplitRecord
 
@@ -26,7 +26,7 @@ class Routing:
 
     `routers` is the number of routers by pair. Clients that choose pods themselves are their own front. `taken` is why
     no generation can be reached: a name that the split needs belongs to somebody else. `managed` says that the fronts
-    are routers of Weft, behind the split's Service.
+    are routers of Weft, behind the split's Service. Behind a Gateway only replicas that its picker finds count.
     """
 
     known: tuple[Generation, ...]
@@ -41,7 +41,7 @@ class Routing:
         """Routing by replicas, fronts and routes as they are; `around` has the objects of the split's namespace."""
         known = generations_of(pair_of(split), [side.replicas for side in sides])
         if split.router_kind is RouterKind.Gateway:
-            return cls.at_a_gateway(known, sides, around)
+            return cls.at_a_gateway(pair_of(split), sides, around)
         managed = split.router_kind is RouterKind.Managed
         trouble = {each.pair: front_trouble(around, each.pair) if managed else None for each in known}
         usual = split.spec.router.replicas if split.spec is not None else 0
@@ -49,8 +49,9 @@ class Routing:
         return cls(known, fronts_wanted(known, usual, taken_over=taken_over), trouble, managed=managed)
 
     @classmethod
-    def at_a_gateway(cls, known: tuple[Generation, ...], sides: Sequence[SideState], around: ObjectsAround) -> Routing:
+    def at_a_gateway(cls, current: str, sides: Sequence[SideState], around: ObjectsAround) -> Routing:
         """Routing with one endpoint picker instead of routers, which is shown one generation."""
+        known = generations_of(current, [[each for each in side.replicas if _is_found(each)] for side in sides])
         desired = [side.census.desired if side.census is not None else 0 for side in sides]
         endpoints = around.mine(*ENDPOINTS, around.owner.name)
         shown = shown_to_a_picker(known, desired, shown_pair(endpoints))
@@ -75,13 +76,14 @@ class Routing:
     @property
     def serves_the_current(self) -> bool:
         """Whether the current generation is a pair with a front that answers."""
-        return self.current in self.pairs and self.trouble[self.current.pair] is None
+        return self.taken is None and self.current in self.pairs and self.trouble[self.current.pair] is None
 
-    def spared(self, split: SplitRecord) -> Collection[Kind]:
-        """Kinds of objects of the split's earlier router type, which are kept until the current generation serves."""
-        if self.serves_the_current or not any(each.is_pair for each in self.known[1:]):
-            return ()
-        return OF_ROUTERS if split.router_kind is RouterKind.Gateway else OF_GATEWAYS
+    @property
+    def awaited(self) -> Explanation | None:
+        """Why the current generation is not reached although it is a pair; None where it is, or is none."""
+        if not self.current.is_pair or self.serves_the_current:
+            return None
+        return self.taken or self.trouble.get(self.current.pair)
 
     @property
     def only(self) -> str:
@@ -92,6 +94,11 @@ class Routing:
         if not self.pairs or len(self.pairs) == len(self.routers):
             return ""
         return max(self.pairs, key=lambda each: (self.trouble[each.pair] is None, min(each.answering))).pair
+
+
+def _is_found(replica: Replica) -> bool:
+    """Whether an endpoint picker finds it: engines that were rendered for routers lack the label, and the sidecar."""
+    return all(pod.split_uid for pod in replica.pods if pod.api_servers)
 
 
 def lacks_for_a_gateway(sides: Sequence[SideState]) -> Explanation | None:

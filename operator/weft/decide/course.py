@@ -37,7 +37,8 @@ class Turn:
     `live` names the workload values that metrics replace; `asked` is as in `Growth`; `taught` is what measurements of
     its replicas give to tell; `share` what it gets of quotas, where that is less than it wants; `barred` whether they
     pay for no successor of its earlier replicas, no node could ever hold one, or no queue takes one, and `frozen`
-    whether `maxGPUs` pays for none in its unit. `memory` goes with this plan: a shape that is only tried leaves none.
+    whether `maxGPUs` pays for none in its unit. `fronted` are the pairs of its split of which a router answers, for a
+    half that rolls. `memory` goes with this plan: a shape that is only tried leaves none.
     """
 
     planned: Planned
@@ -52,6 +53,7 @@ class Turn:
     share: Share | None = None
     barred: bool = False
     frozen: bool = False
+    fronted: frozenset[str] = frozenset()
 
     @property
     def name(self) -> str:

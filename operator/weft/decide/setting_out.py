@@ -129,7 +129,8 @@ def _counted_on(turns: Sequence[Turn], start: Start) -> frozenset[tuple[str, int
 
     None where one generation is shown at a time, where all go first, or where another scheduler has the places.
     """
-    if any(_rolls_without_counting(turn) for turn in turns):
+    routed = any(turn.fronted for turn in turns)
+    if any(_rolls_without_counting(turn, routed=routed) for turn in turns):
         return frozenset()
     found = counted_on([_serving_half(turn, start, turns) for turn in turns], turns[0].planned.spec.pair)
     return frozenset(
@@ -137,9 +138,10 @@ def _counted_on(turns: Sequence[Turn], start: Start) -> frozenset[tuple[str, int
     )
 
 
-def _rolls_without_counting(turn: Turn) -> bool:
+def _rolls_without_counting(turn: Turn, *, routed: bool) -> bool:
     spec = turn.planned.spec
-    return spec.has_sidecar or spec.rollout.strategy is RolloutStrategy.Recreate or turn.asked is not None
+    shown_whole = spec.has_sidecar and not routed
+    return shown_whole or spec.rollout.strategy is RolloutStrategy.Recreate or turn.asked is not None
 
 
 def _by_pair(replicas: Iterable[Departure], turn: Turn) -> dict[str, list[Departure]]:

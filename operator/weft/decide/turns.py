@@ -13,6 +13,7 @@ from weft.decide.course import Turn
 from weft.decide.measured.learning import Fleet, watch
 from weft.decide.places.handover import handed_over
 from weft.decide.replicas.survivors import strays
+from weft.domain.crews import fronted_pairs
 from weft.domain.reasons import Explanation
 from weft.domain.spec import SchedulerName
 from weft.domain.stumbling import stumbled
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from weft.decide.order import Unit
     from weft.decide.pass_state import PassState
     from weft.decide.plans.planning import Planned
+    from weft.decide.replicas.health import AssignedReplica
     from weft.domain.pool_memory import ScaleMemory
     from weft.scaling import ScaleAnswer
 
@@ -135,7 +137,16 @@ def _turn(planned: Planned, prospect: Prospect, scaled: ScaleAnswer, paid: _Paid
         share=state.shares.get(uid) if paid.is_short else None,
         barred=paid.barred,
         frozen=paid.frozen,
+        fronted=_fronted(planned, seen.replicas, state),
     )
+
+
+def _fronted(planned: Planned, replicas: Sequence[AssignedReplica], state: PassState) -> frozenset[str]:
+    """The pairs of its split of which a router answers, for a half with replicas of several pairs."""
+    pool, pair = planned.pool, planned.spec.pair
+    if pool.split_uid is None or not [each for each in replicas if each.pods and each.pods[0].pair != pair]:
+        return frozenset()
+    return fronted_pairs(pool.split_uid, pool.key.namespace, state.snapshot.pods)
 
 
 def _with_its_plan(memory: ScaleMemory, planned: Planned, prospect: Prospect, state: PassState) -> ScaleMemory:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 REMEMBERED = 16_384  # crews: for caches of what is computed from them
 _LAST: LastAnswers[tuple[PodRecord, ...], Crews] = LastAnswers(1)
+_FRONTS: LastAnswers[tuple[PodRecord, ...], Mapping[tuple[str, str], frozenset[str]]] = LastAnswers(1)
 
 
 def crews_of(pods: tuple[PodRecord, ...]) -> Crews:
@@ -42,6 +43,19 @@ def _crews(pods: tuple[PodRecord, ...]) -> Crews:
         else:
             there.append(pod)
     return {crew: tuple(together) for crew, together in found.items()}
+
+
+def fronted_pairs(split_uid: str, namespace: str, pods: tuple[PodRecord, ...]) -> frozenset[str]:
+    """The generations (pairs) of a split of which a managed router answers; `pods` are all of a pass."""
+    return _FRONTS.ask("pods", pods, _fronted).get((namespace, split_uid), frozenset())
+
+
+def _fronted(pods: tuple[PodRecord, ...]) -> Mapping[tuple[str, str], frozenset[str]]:
+    found: dict[tuple[str, str], set[str]] = {}
+    for pod in pods:
+        if pod.front_of is not None and pod.pair and pod.serves:
+            found.setdefault((pod.namespace, pod.front_of), set()).add(pod.pair)
+    return {owner: frozenset(pairs) for owner, pairs in found.items()}
 
 
 def routers_before(pool: PoolRecord, pods: Iterable[PodRecord]) -> Iterator[PodRecord]:

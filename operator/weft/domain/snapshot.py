@@ -47,8 +47,8 @@ class PoolRecord:
     `deleting` says that it or its namespace is being deleted; nothing is decided or done for it any more.
     `split_uid` is the owning PDSplit's UID for a child pool. `priority` is the value of its PriorityClass, or 0,
     and `preempts` whether its `preemptionPolicy` lets it preempt lower pools.
-    `lacks` is what its front needs and the cluster does not have; `shown` is, for a half behind a Gateway, the pair
-    that the endpoint picker chooses from.
+    `lacks` is what its front needs and the cluster does not have; `shown` is, for a half of a split that has or had a
+    Gateway, the pair that the endpoint picker of a route that is taken chooses from.
     `decided` is the generation that decide last handled, as noted in status; 0 before any.
     """
 

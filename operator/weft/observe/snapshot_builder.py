@@ -122,7 +122,7 @@ class SnapshotBuilder:
         lacks = self._sources.cluster.lacks_for_gateways if spec.router.kind is RouterKind.Gateway else None
         found = replace(record, spec=spec, priority=known.value(name), preempts=known.preempts(name), lacks=lacks)
         pair = shown.get((record.key.namespace, record.split_uid or ""), "")
-        return replace(found, shown=pair) if spec.has_sidecar else found
+        return replace(found, shown=pair) if pair else found
 
     def _complete_split(self, record: SplitRecord) -> SplitRecord:
         if record.spec is None:

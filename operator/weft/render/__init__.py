@@ -3,8 +3,8 @@
 A replica. `pod`: its pods. `container`: one container of them. `warm_up`: the one that downloads weights. `sidecar`:
     the one behind a picker that calls prefill. `security`: what they may do. `compute_domain`: what shares NVLink.
     `revision`: when a replica is outdated.
-Around it. `service`: how others reach it. `front`: a managed router. `gateway`: a route of a Gateway. `budget`: how
-    many may be evicted at once. `child`: the pools of a split.
+Around it. `service`: how others reach it. `front`: a managed router. `gateway`: a route of a Gateway. `route_status`:
+    what Gateways say of it. `budget`: how many may be evicted at once. `child`: the pools of a split.
 All objects. `names`: what they are called. `metadata`: labels, owners and a hash. `comparison`: whether one is as it
     was rendered. `ownership`: whose one is. `facts`: what the catalog says for them.
 """
@@ -51,6 +51,7 @@ from weft.render.names import front_name, place_in_name, pod_name, ranks_service
 from weft.render.ownership import why_taken
 from weft.render.pod import ENGINE_CONTAINER, render_pods, told_by_name
 from weft.render.revision import pair_revision, revision, revision_asked
+from weft.render.route_status import is_taken, verdicts
 from weft.render.service import (
     asks_every_pod,
     chooses_front,
@@ -92,6 +93,7 @@ __all__ = [
     "front_program",
     "has_all_of",
     "is_of",
+    "is_taken",
     "leader_selector",
     "only_front",
     "pair_of",
@@ -128,5 +130,6 @@ __all__ = [
     "split_labels",
     "surplus",
     "told_by_name",
+    "verdicts",
     "why_taken",
 ]

@@ -4,7 +4,8 @@ Generations of a split never talk to each other, so a prefill replica of the new
 replica of it does. As the earlier ones leave only while enough others serve, both halves roll in step. Of an earlier
 pair nobody comes any more: what is left of it in one half alone never serves again, and goes.
 
-Behind a Gateway one generation serves at a time: the endpoint picker is shown the next one once it is whole.
+Nor does a pair serve before its front answers: routers of its own or, behind a Gateway, the endpoint picker, which is
+shown one generation at a time, the next one once it is whole. Between the two, whichever answers first is the front.
 """
 
 from __future__ import annotations
@@ -24,14 +25,15 @@ def alone_in(turns: Sequence[Turn]) -> frozenset[tuple[str, int]]:
     Of a half with n desired replicas floor(n m / M) serve while the other has m of M: rounded up, the earlier pair
     would lose a half while the new one is not able to take its load.
     """
-    return unmatched_in(turns) | (_beyond_counterparts(turns) if _are_matched(turns) else frozenset())
+    unmatched = unmatched_in(turns)
+    return unmatched | _beyond_counterparts(turns) | _beyond_fronts(turns) if _are_matched(turns) else unmatched
 
 
 def unmatched_in(turns: Sequence[Turn]) -> frozenset[tuple[str, int]]:
     """Those of them whose pair has nobody at all in the other half, who could answer: no request reaches them."""
     if _are_matched(turns):
         return _bereft(turns)
-    return _not_shown(turns) if any(map(rolls_as_a_pair, turns)) else frozenset()
+    return _beyond_fronts(turns) or _not_shown(turns) if any(map(rolls_as_a_pair, turns)) else frozenset()
 
 
 def _are_matched(turns: Sequence[Turn]) -> bool:
@@ -47,6 +49,30 @@ def _beyond_counterparts(turns: Sequence[Turn]) -> frozenset[tuple[str, int]]:
         most = len(new) if matched >= other.scale.desired else turn.scale.desired * matched // other.scale.desired
         found.update((turn.planned.pool.key.uid, each.assignment.replica) for each in new[most:])
     return frozenset(found)
+
+
+def _beyond_fronts(turns: Sequence[Turn]) -> frozenset[tuple[str, int]]:
+    """Ready replicas of pairs that no front takes requests to, where one does to a pair that is left."""
+    ready = [(turn, each) for turn in turns for each in turn.survivors.replicas if each.ready]
+    fronted = frozenset[str]().union(*(fronts_of(turn) for turn in turns))
+    if not any(pair_of_replica(each, turn) in fronted for turn, each in ready):
+        return frozenset()
+    return frozenset(
+        (turn.planned.pool.key.uid, each.assignment.replica)
+        for turn, each in ready
+        if pair_of_replica(each, turn) not in fronted
+    )
+
+
+def fronts_of(turn: Turn) -> frozenset[str]:
+    """The pairs that a front takes requests to in a rollout; none where clients choose pods, or nobody can tell."""
+    return turn.fronted | (frozenset({turn.planned.pool.shown}) - {""})
+
+
+def waits_for_its_front(turn: Turn) -> bool:
+    """Whether replicas of the planned pair answer, and no front takes requests to them yet, but to an earlier pair."""
+    fronted = fronts_of(turn)
+    return bool(fronted) and rolls_as_a_pair(turn) and turn.planned.spec.pair not in fronted and bool(_new(turn))
 
 
 def _bereft(turns: Sequence[Turn]) -> frozenset[tuple[str, int]]:

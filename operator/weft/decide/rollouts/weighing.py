@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from weft.decide.counting.worth import ROUNDING
 from weft.decide.course import NOTHING_TO_WEIGH, Weighing
 from weft.decide.rollouts.backoff import GOOD_SECONDS, ends_by_itself, remaining_seconds
-from weft.decide.rollouts.pairing import rolls_as_a_pair
+from weft.decide.rollouts.pairing import rolls_as_a_pair, waits_for_its_front
 from weft.decide.rollouts.rollout import a_part_holds_it, has_to_go, limits_of, serving, without
 from weft.decide.rollouts.terms import rollout_of
 from weft.domain.pool_memory import RolloutWait
@@ -39,6 +39,8 @@ _STAY_FOR_A_TRIAL = (
     "replicas of the earlier revision stay until those of the new one have answered for {} (spec.rollout."
     "minReadySeconds)"
 )
+_STAY_FOR_A_ROUTER = "replicas of the earlier generation stay until a router of the new one answers"
+_STAY_FOR_A_GATEWAY = "replicas of the earlier generation stay until a Gateway takes requests to the new one"
 
 
 def weigh(turn: Turn, unit: Sequence[Turn], now: float) -> Weighing:
@@ -132,6 +134,8 @@ def _say_who_stays_for_new_engines(course: Course) -> None:
         said = _STAY_FOR_A_FAILURE
     elif any(each.trial_seconds > 0.0 for each in stay) and any(has_to_go(each, rollout) for each in stay):
         said = _STAY_FOR_A_TRIAL.format(seconds(rollout.min_ready_seconds))
+    elif waits_for_its_front(course.turn):
+        said = _STAY_FOR_A_GATEWAY if course.turn.planned.spec.has_sidecar else _STAY_FOR_A_ROUTER
     if said:
         course.why = changed(course.why, remarks=(*course.why.remarks, said))
 

@@ -12,7 +12,7 @@ from weft.observe.informers.reflector import Reflector
 from weft.observe.informers.reports import OptionalListWatch
 from weft.observe.objects.records import read_object
 from weft.observe.objects.reports import OptionalKind
-from weft.render import ENDPOINTS, ENDPOINTS_GROUP, ROUTE, ROUTE_GROUP, shown_pair
+from weft.render import ENDPOINTS, ENDPOINTS_GROUP, ROUTE, ROUTE_GROUP, is_taken, shown_pair
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -59,10 +59,18 @@ class GatewayCache:
         return None
 
     def shown_pairs(self) -> dict[tuple[str, str], str]:
-        """The generation that each split's endpoint picker chooses from, by namespace and UID of the split."""
-        found = (record for record in self.objects() if (record.api_version, record.kind) == ENDPOINTS)
-        owned = ((record, record.owner_uid) for record in found)
-        return {(record.namespace, owner): shown_pair(record) for record, owner in owned if owner is not None}
+        """The generation that each split's endpoint picker chooses from, by namespace and UID of the split.
+
+        Only of splits whose route a Gateway takes: no request reaches the picker of others.
+        """
+        taken, shown = set[tuple[str, str]](), dict[tuple[str, str], str]()
+        for record in self.objects():
+            owner = record.namespace, record.owner_uid or ""
+            if (record.api_version, record.kind) == ENDPOINTS:
+                shown[owner] = shown_pair(record)
+            elif is_taken(record.body):
+                taken.add(owner)
+        return {owner: pair for owner, pair in shown.items() if owner in taken}
 
     def objects(self) -> tuple[ObjectRecord, ...]:
         """All objects, sorted by kind, namespace and name."""
