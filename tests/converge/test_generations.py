@@ -63,19 +63,30 @@ def test_only_generations_that_routers_outlive_keep_one() -> None:
     assert last(replica(0, OLD, stays=False), replica(1, NEW, stays=False)) == [0]
 
 
-def kept(*replicas: Replica, strategy: RolloutStrategy = RolloutStrategy.Surge) -> list[int]:
+def unbound(each: Replica) -> Replica:
+    return Replica(each.number, each.assignment, tuple(replace(pod, node=None, ready=False) for pod in each.pods))
+
+
+def kept(*replicas: Replica, strategy: RolloutStrategy = RolloutStrategy.Surge, chosen: str = OLD) -> list[int]:
     half = replace(pool(spec(Role.Prefill)), status=pool().status)
     assert half.spec is not None
     half = replace(half, spec=replace(half.spec, pair=NEW, rollout=RolloutSpec(strategy)))
-    return [each.number for each in kept_for_their_front(half, replicas, [router()], NOW)]
+    return [each.number for each in kept_for_their_front(half, replicas, [router(pair=chosen)], NOW)]
 
 
-def test_the_last_one_is_kept_once_a_successor_answers() -> None:
-    """Before, it may be in the way of the successor."""
+def test_the_last_one_is_kept_once_somebody_who_stays_has_a_place() -> None:
+    """Before, it may be in the way of a successor; a missed probe later changes nothing."""
     leaving = replica(0, OLD, stays=False)
     assert kept(leaving, replica(1, NEW, stays=True)) == [0]
-    assert kept(leaving, replica(1, NEW, stays=True, answers=False)) == []
+    assert kept(leaving, replica(1, NEW, stays=True, answers=False)) == [0]
+    assert kept(leaving, replica(1, NEWEST, stays=True)) == [0]
+    assert kept(leaving, unbound(replica(1, NEW, stays=True))) == []
+    assert kept(leaving, replica(1, NEW, stays=False)) == []
     assert kept(leaving, replica(1, NEW, stays=True), strategy=RolloutStrategy.Recreate) == []
+
+
+def test_so_is_that_of_the_pair_that_is_asked_for_again_after_it_was_given_up() -> None:
+    assert kept(replica(0, NEW, stays=False), replica(1, OLD, stays=True), chosen=NEW) == [0]
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from weft.scaling import ScaleAnswer
 
 
+_NOBODY = frozenset[str]()
+
+
 @dataclass(frozen=True, slots=True)
 class _Paid:
     """What a unit gets: `is_short` where budgets pay less than it wants; the others as in `Turn`."""
@@ -124,6 +127,7 @@ def _turn(planned: Planned, prospect: Prospect, scaled: ScaleAnswer, paid: _Paid
     seen, observation = state.survivors[uid], snapshot.observations.get(uid)
     answer = as_it_stays(scaled, planned, seen.replicas, snapshot.memory.get(uid)) if paid.frozen else scaled
     declared, known = planned.spec.workload, answer.memory.calibration
+    rests = seen.standing is not None and seen.standing.revisions <= {planned.revision}
     return Turn(
         planned,
         seen,
@@ -137,7 +141,7 @@ def _turn(planned: Planned, prospect: Prospect, scaled: ScaleAnswer, paid: _Paid
         share=state.shares.get(uid) if paid.is_short else None,
         barred=paid.barred,
         frozen=paid.frozen,
-        fronted=_fronted(planned, seen.replicas, state),
+        fronted=_NOBODY if rests else _fronted(planned, seen.replicas, state),
     )
 
 
@@ -145,7 +149,7 @@ def _fronted(planned: Planned, replicas: Sequence[AssignedReplica], state: PassS
     """The pairs of its split of which a router answers, for a half with replicas of several pairs."""
     pool, pair = planned.pool, planned.spec.pair
     if pool.split_uid is None or not [each for each in replicas if each.pods and each.pods[0].pair != pair]:
-        return frozenset()
+        return _NOBODY
     return fronted_pairs(pool.split_uid, pool.key.namespace, state.snapshot.pods)
 
 
