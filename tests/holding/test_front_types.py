@@ -67,7 +67,7 @@ class Fronted(PickedPair):
     def has(self, kind: str, name: str) -> bool:
         return any((each.kind, each.name) == (kind, name) for each in self.cluster.objects_of(TEAM))
 
-    def edit(self, **parts: Json) -> None:
+    def ask_for(self, **parts: Json) -> None:
         self.split["spec"] = {**self.split["spec"], **parts}
         self.split["metadata"]["generation"] += 1
 
@@ -101,7 +101,7 @@ def assert_reached(world: Fronted, least: int, turns: int = 60) -> None:
 def test_a_gateway_serves_on_while_routers_cannot_start_and_both_conditions_say_why(count: int) -> None:
     world = settled((count, count), GATEWAY)
     world.dead = None
-    world.edit(router=MANAGED)
+    world.ask_for(router=MANAGED)
     assert_reached(world, count)
     assert world.told("Ready")[:2] == ("True", Reason.Serving)
     assert "weft-router" in world.told("Reconciling")[2]
@@ -114,7 +114,7 @@ def test_a_gateway_serves_on_while_routers_cannot_start_and_both_conditions_say_
 def test_routers_serve_on_while_no_gateway_takes_the_route() -> None:
     world = settled((3, 3), MANAGED)
     world.there = False
-    world.edit(router=GATEWAY)
+    world.ask_for(router=GATEWAY)
     assert_reached(world, 3)
     assert "no Gateway has accepted HTTPRoute duo yet" in world.told("Reconciling")[2]
     assert "until a Gateway takes requests to the new one" in world.conditions_of("duo-prefill")["Placed"][2]
@@ -128,7 +128,7 @@ def test_routers_serve_on_while_no_gateway_takes_the_route() -> None:
 def test_a_missed_probe_takes_no_front_while_there_is_no_room_for_another_generation(before: Json, after: Json) -> None:
     world = settled((1, 2), before, nodes=1)
     world.cluster.occupy("b-0", 5)
-    world.edit(router=after)
+    world.ask_for(router=after)
     world.turn(10)
     world.miss_a_probe("prefill")
     assert_reached(world, 1)
@@ -138,7 +138,7 @@ def test_a_missed_probe_takes_no_front_while_there_is_no_room_for_another_genera
 def test_routers_stay_where_a_gateway_is_refused() -> None:
     """SGLang's halves have no sidecar, so that no picker would find them."""
     world = settled((1, 2), MANAGED, engine={"name": "SGLang"})
-    world.edit(router=GATEWAY)
+    world.ask_for(router=GATEWAY)
     assert_reached(world, 1, turns=5)
     world.miss_a_probe("prefill")
     assert_reached(world, 1)
@@ -156,7 +156,7 @@ def test_the_earlier_front_stays_while_a_name_of_the_next_one_is_taken(
     world = settled((2, 2), before)
     theirs = {"name": "duo", "namespace": TEAM, "uid": "theirs", "labels": {}}
     world.cluster.add_object({"apiVersion": api, "kind": kind, "metadata": theirs, "spec": {"selector": {"app": "x"}}})
-    world.edit(router=after)
+    world.ask_for(router=after)
     for _ in range(40):
         world.turn()
         ways = world.by_picker() if before is GATEWAY else world.by_routers()
@@ -169,7 +169,7 @@ def test_a_pair_is_not_given_up_for_one_whose_routers_never_start(more: Json) ->
     world = settled((4, 4), MANAGED)
     (old,) = world.pairs()
     if more:
-        world.edit(**more)
+        world.ask_for(**more)
     else:
         newer(world)
     for _ in range(60):
@@ -187,14 +187,14 @@ def test_an_edit_of_the_type_in_mid_roll_loses_no_pair(count: int, turns: int) -
     newer(world)
     world.turn(turns)
     world.cluster.deaf = True
-    world.edit(router=GATEWAY)
+    world.ask_for(router=GATEWAY)
     assert_reached(world, count, turns=25)
 
 
 def test_without_the_kinds_of_gateways_the_service_still_leads_to_whole_pairs_only() -> None:
     world = settled((2, 2), MANAGED)
     world.lacks = MISSING
-    world.edit(router=GATEWAY)
+    world.ask_for(router=GATEWAY)
     assert_reached(world, 2, turns=20)
     (old,) = (pair for pair in world.pairs() if world.by_routers().get(pair))
     ends = world.engines("prefill", old)
