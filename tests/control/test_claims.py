@@ -12,7 +12,7 @@ from weft.domain.cluster import PodIdentity, PodPhase, PodRecord
 from weft.domain.labels import API_VERSION
 from weft.observe.informers.gateway import GatewayCache
 from weft.observe.snapshot_builder import SnapshotBuilder
-from weft.render import ENDPOINTS, pod_name
+from weft.render import ENDPOINTS, ROUTE, pod_name
 
 ELSEWHERE = "elsewhere"
 GPUS = (("nvidia.com/gpu", 8),)
@@ -74,16 +74,29 @@ def test_a_pool_is_a_half_in_the_namespace_of_its_split_alone() -> None:
     assert {"uid-team": "uid-pair", f"uid-{ELSEWHERE}": None} == {each.key.uid: each.split_uid for each in read}
 
 
-def test_what_a_picker_is_shown_is_told_by_namespace() -> None:
+def test_what_a_picker_is_shown_is_told_by_namespace_once_a_gateway_leads_to_it() -> None:
     """Of a generation that seems to be shown, replicas of the one before are let go."""
 
-    def endpoints(namespace: str, pair: str) -> Any:  # noqa: ANN401 - as a record
-        body: Json = {"spec": {"selector": {"matchLabels": {"weft.dev/pair": pair}}}}
-        api_version, kind = ENDPOINTS
-        return SimpleNamespace(api_version=api_version, kind=kind, namespace=namespace, owner_uid="uid-pair", body=body)
+    def record(kind: tuple[str, str], namespace: str, body: Json) -> Any:  # noqa: ANN401 - as a record
+        version, name = kind
+        return SimpleNamespace(api_version=version, kind=name, namespace=namespace, owner_uid="uid-pair", body=body)
 
-    reader: Any = None
-    cache = GatewayCache(reader, (), lambda _: None)
-    lists: Any = (SimpleNamespace(records=lambda: (endpoints("team", "old"), endpoints(ELSEWHERE, "new"))),)
-    cache.reflectors = lists
-    assert {("team", "uid-pair"): "old", (ELSEWHERE, "uid-pair"): "new"} == cache.shown_pairs()
+    def endpoints(namespace: str, pair: str) -> Any:  # noqa: ANN401
+        return record(ENDPOINTS, namespace, {"spec": {"selector": {"matchLabels": {"weft.dev/pair": pair}}}})
+
+    def route(namespace: str, accepted: str) -> Any:  # noqa: ANN401
+        said = {"parentRef": {"name": "edge"}, "conditions": [{"type": "Accepted", "status": accepted}]}
+        return record(ROUTE, namespace, {"status": {"parents": [said]}})
+
+    def shown(*others: Any) -> dict[tuple[str, str], str]:  # noqa: ANN401
+        reader: Any = None
+        cache = GatewayCache(reader, (), lambda _: None)
+        both = endpoints("team", "old"), endpoints(ELSEWHERE, "new")
+        lists: Any = (SimpleNamespace(records=lambda: both), SimpleNamespace(records=lambda: others))
+        cache.reflectors = lists
+        return cache.shown_pairs()
+
+    assert {} == shown()
+    assert {("team", "uid-pair"): "old"} == shown(route("team", "True"), route(ELSEWHERE, "False"))
+    both = {("team", "uid-pair"): "old", (ELSEWHERE, "uid-pair"): "new"}
+    assert both == shown(route(ELSEWHERE, "True"), route("team", "True"))
