@@ -10,10 +10,12 @@ import pytest
 
 from tests.catalog.configs import LLAMA
 from tests.cli.simulated import ROWS, SHORT, SLO, data, fill, simulated
-from tests.cli.terminal import pool, split, weft, written
+from tests.cli.terminal import node, pool, split, weft, written
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from tests.cli.terminal import Json
 
 
 @pytest.fixture(autouse=True)
@@ -154,6 +156,42 @@ def test_a_static_fleet_is_there_for_the_busiest_minute_from_the_beginning(tmp_p
         assert fleet["most_replicas_wanted"] == fleet["most_replicas_ready"]
         found.append(fleet["most_replicas_ready"])
     assert 2 * found[0] < found[1] == found[2]
+
+
+@pytest.mark.parametrize("router", ["Managed", "None"])
+@pytest.mark.parametrize("lengths", [(1000, 6000), (6000, 1000)], ids=["longer", "shorter"])
+def test_a_static_fleet_is_planned_for_the_lengths_of_its_trace(
+    tmp_path: Path, router: str, lengths: tuple[int, int]
+) -> None:
+    """Prompts are six times as long as declared, or a sixth; so it is what is planned where they are declared."""
+    alone = {"shape": {"tensorParallel": 1}, "placement": {"accelerators": ["H200"]}, "router": {"type": router}}
+    assert_planned_for(tmp_path, pool(slo=SLO, scaling={"maxReplicas": 60}, **alone), *lengths)
+
+
+@pytest.mark.parametrize("lengths", [(1000, 6000), (6000, 1000)], ids=["longer", "shorter"])
+def test_so_are_both_halves_of_a_static_split(tmp_path: Path, lengths: tuple[int, int]) -> None:
+    halves = {side: {"shape": {"tensorParallel": 1}} for side in ("prefill", "decode")}
+    linked, rdma = node("board-0"), {"resources": {"rdma": {"resource": "rdma/ib", "count": 1}}}
+    linked["status"]["allocatable"]["rdma/ib"] = "8"
+    written(tmp_path / "nodes.yaml", linked)
+    body = pool(slo=SLO, engine=rdma, placement={"accelerators": ["H200"]}, scaling={"maxReplicas": 60}, **halves)
+    assert_planned_for(tmp_path, body | {"kind": "PDSplit"}, *lengths)
+
+
+def assert_planned_for(folder: Path, body: Json, declared: int, tokens: int) -> None:
+    """Sixteen requests come every second, as declared, with prompts that are not."""
+    rate, answers = 16, {"mean": 200, "p95": 200}
+    fleets = []
+    for each in (declared, tokens):
+        prompts = {"mean": each, "p95": each}
+        body["spec"]["workload"] = {"requestsPerSecond": rate, "inputTokens": prompts, "outputTokens": answers}
+        (planned,) = json.loads(weft("plan", "-f", written(folder / f"{each}.yaml", body), "-o", "json").out)
+        fleets.append([half["study"]["bill"]["replicas"] for half in planned["pools"]])
+    apart = 1.0001 / rate  # a minute has no request more than the rate says
+    rows = "".join(f"{place * apart},{tokens},200\n" for place in range(70 * rate))
+    (folder / "other.csv").write_text(f"{ROWS}{rows}")
+    found = data("--policy", "static", file=f"{declared}.yaml", trace="other.csv")
+    assert fleets[0] != fleets[1] == [half["most_replicas_wanted"] for half in found["pools"]]
 
 
 def test_a_static_fleet_is_as_large_as_its_pool_may_be_and_counts_no_request_that_is_too_long(tmp_path: Path) -> None:

@@ -105,11 +105,20 @@ def test_unfinished_requests_are_told_and_the_chart_of_requests_has_them(capsys:
 def test_a_pool_that_wanted_more_than_it_may_have_is_told_with_the_reason(capsys: pytest.CaptureFixture[str]) -> None:
     whole = report(Made())
     why = Explanation(Reason.AtMaximum, "demand needs more than maxReplicas 1")
-    short = replace(whole.first, shortages=(Shortage(60.0, 600.0, "chat", why),))
+    short = replace(whole.first, shortages=(Shortage(60.0, 600.0, "chat", why, 60.0),))
     found = replace(whole, outcomes=(short,))
     assert "0:01:00 to 0:10:00  chat: AtMaximum, demand needs more than maxReplicas 1" in printed(capsys, found)
     assert ["AtMaximum"] == [each["reason"] for each in as_data(found)["shortages"]]  # type: ignore[call-overload]
     assert "until 0:10:00: demand needs more than maxReplicas 1" in simulation_html(found)
+
+
+def test_a_shortage_is_told_at_its_worst_and_when_that_was(capsys: pytest.CaptureFixture[str]) -> None:
+    whole = report(Made())
+    short = Shortage(60.0, 600.0, "chat", Explanation(Reason.NoSlot, "1 of 8 replicas placed"), 300.0)
+    found = replace(whole, outcomes=(replace(whole.first, shortages=(short,)),))
+    assert "0:01:00 to 0:10:00  chat: NoSlot, at worst (0:05:00) 1 of 8 replicas placed" in printed(capsys, found)
+    assert [300.0] == [each["worst_at_seconds"] for each in as_data(found)["shortages"]]  # type: ignore[call-overload]
+    assert "until 0:10:00: at worst (0:05:00) 1 of 8 replicas placed" in simulation_html(found)
 
 
 def test_the_warm_up_counts_for_nothing() -> None:

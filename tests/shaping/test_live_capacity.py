@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.shaping.cases import CATALOG, DEEPSEEK, LLAMA_8B, LLAMA_70B, Wish
+from weft.decide.plans.wished_shapes import pinned_to
 from weft.domain.reasons import Reason
 from weft.domain.workload import Role, Slo, Workload
 from weft.perf.service import service
-from weft.shaping import capacity_of, choose
+from weft.shaping import capacity_of, choose, planned_capacity, replanned_capacity
 from weft.shaping.candidates import Option
 from weft.shaping.case import ShapeCase
 
@@ -94,3 +95,16 @@ def test_best_effort_stays_best_effort() -> None:
     """A target that no idle replica reaches with the declared lengths either: as much as was planned."""
     planned, live = capacities(Wish(LLAMA_8B, slo=Slo(ttft=((95, 0.001),))), [1.0, 1.01])
     assert live == pytest.approx(planned, rel=0.05)
+
+
+@pytest.mark.parametrize("times", [0.2, 1.0, 3.0, 12.0])
+@pytest.mark.parametrize("managed", [True, False])
+def test_what_a_plan_for_other_prompts_would_say_is_known_without_it(times: float, managed: bool) -> None:  # noqa: FBT001
+    """Also where they miss the targets on an idle replica, and the plan is made for what is in reach."""
+    request = replace(Wish(LLAMA_8B, slo=TIGHT_FIRST_TOKENS).request(), managed=managed)
+    shape = choose(request, CATALOG).shape
+    live = longer(request.workload, times)
+    other = replace(request, workload=live, spec=pinned_to(replace(request.spec, workload=live), shape))
+    plan = choose(other, CATALOG)
+    assert (shape, times < 12.0) == (plan.shape, plan.verdict.reason is not Reason.BestEffort)
+    assert planned_capacity(plan, other, CATALOG) == replanned_capacity(shape, other, CATALOG)

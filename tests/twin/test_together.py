@@ -82,7 +82,9 @@ def test_a_pool_of_higher_priority_takes_gpus_of_a_lower_one_and_both_say_why() 
     waits = next(each for each in chat_.shortages if each.explanation.reason is Reason.Preempting)
     assert "pods of pool team/batch, of lower priority" in waits.explanation.message
     assert 300.0 < waits.at < waits.until < 450.0
-    assert Reason.NoSlot in reasons(batch)
+    short = batch.shortages[-1]
+    assert (Reason.NoSlot, True) == (short.explanation.reason, short.explanation.message.startswith("1 of "))
+    assert short.at < short.worst_at < short.until
 
 
 @pytest.mark.parametrize("classes", [{}, {"low": (1, True), "high": (100, False)}], ids=["unknown", "polite"])

@@ -9,7 +9,15 @@ What is impossible. `checks`: of a shape, in order. `memory`, `balancing`, `halv
     subject each. `refusals`: what is told where none is possible. `lengths`: declared ones that no shape could serve.
 """
 
-from weft.shaping.choice import capacity_of, choose, outline, planned_capacity, what_matters, wish_of
+from weft.shaping.choice import (
+    capacity_of,
+    choose,
+    outline,
+    planned_capacity,
+    replanned_capacity,
+    what_matters,
+    wish_of,
+)
 from weft.shaping.halves import sizes_conflict
 from weft.shaping.host_kv import refuse_a_host_cache_that_keeps_nothing
 from weft.shaping.lengths import refuse_lengths
@@ -33,6 +41,7 @@ __all__ = [
     "refuse_a_host_cache_that_keeps_nothing",
     "refuse_drafting_without_heads",
     "refuse_lengths",
+    "replanned_capacity",
     "resolve_architecture",
     "running_replica",
     "share_a_front",

@@ -180,6 +180,20 @@ def _planned_capacity(shape: Shape, planned: float, request: ShapeRequest, catal
     return together(case_of(request, shape, catalog), planned)
 
 
+def replanned_capacity(shape: Shape, request: ShapeRequest, catalog: Catalog) -> Capacity:
+    """The capacity of replicas of a shape that a plan of it for the traffic of the request would have.
+
+    `capacity_of` tells what replicas of a plan for other traffic shall serve of it. Raises as `capacity_of` does.
+    """
+    case = case_of(request, shape, catalog)
+    return together(case, _in_reach(score(case)).assessment.prediction.capacity)
+
+
+def _in_reach(scored: Scored) -> Scored:
+    """The shape by its targets, or where it misses any, by such as it can meet: what its replicas are planned for."""
+    return scored if scored.meets_slo else with_targets_in_reach(scored)
+
+
 @dataclass(frozen=True, slots=True)
 class Refused:
     """An impossible shape, and why."""
@@ -206,10 +220,9 @@ def _chosen(request: ShapeRequest, catalog: Catalog) -> ShapeChoice:
     names = [each.shape.accelerator for each, _ in losers] + [each.case.option.shape.accelerator for each in refused]
     places, many = _told_of_each(names), len(losers)
     told = [refused[place - many] for place in places if place >= many]
-    doing = chosen if chosen.meets_slo else with_targets_in_reach(chosen)
     plan = Plan(
         shape=chosen.shape,
-        prediction=expected(doing),
+        prediction=expected(_in_reach(chosen)),
         engine=_release(request, chosen.case, catalog),
         verdict=praise(chosen, best),
     )

@@ -85,12 +85,17 @@ class DecisionEvent:
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """A period, from `at` until `until`, in which a pool had fewer replicas than it wanted, for one reason."""
+    """A period, from `at` until `until`, in which a pool had fewer replicas than it wanted, for one reason.
+
+    The explanation is that of `worst_at`, when most were missing: the numbers in its message may not be those of the
+    whole period.
+    """
 
     at: float
     until: float
     pool: str
     explanation: Explanation
+    worst_at: float
 
 
 @dataclass(frozen=True, slots=True)

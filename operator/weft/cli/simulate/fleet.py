@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from weft.cli.simulate.page import data_of, heading, without_nan
-from weft.cli.simulate.report import USUAL, Figures, of_least, percent, time, times_least
+from weft.cli.simulate.report import USUAL, Figures, at_its_worst, of_least, percent, time, times_least
 from weft.cli.simulate.series import clock
 from weft.cli.telling.tables import headed_table
 from weft.domain.texts.figures import counted, digits, seconds
@@ -275,4 +275,4 @@ def _lacking(found: Sequence[tuple[str, Shortage]]) -> Table:
 def words_of(resource: str, shortage: Shortage) -> str:
     """Return the reason of a shortage, with the name of the half for a split."""
     half = "" if resource.endswith(f"/{shortage.pool}") else f"{shortage.pool} "
-    return f"{half}{shortage.explanation.reason.value}, {shortage.explanation.message}"
+    return f"{half}{shortage.explanation.reason.value}, {at_its_worst(shortage)}"

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from weft.cli.simulate.oracle import ORACLE, does_as
-from weft.cli.simulate.report import PERCENTS, Figures, percent, slo_words, time, times_least
+from weft.cli.simulate.report import PERCENTS, Figures, at_its_worst, percent, slo_words, time, times_least
 from weft.cli.simulate.series import clock
 from weft.domain.texts.figures import agreeing, counted, digits, request_rate, seconds
 
@@ -80,6 +80,7 @@ def _shortage(shortage: Shortage) -> Json:
     return {
         "at_seconds": shortage.at,
         "until_seconds": shortage.until,
+        "worst_at_seconds": shortage.worst_at,
         "pool": shortage.pool,
         **_explained(shortage.explanation),
     }
@@ -137,7 +138,7 @@ def _lacking(report: Report) -> Iterator[str]:
     found = [(outcome, each) for outcome in report.outcomes for each in outcome.shortages]
     for outcome, each in found[:_MOST_TOLD]:
         who = "" if report.alone else f"{outcome.policy}: "
-        why = f"{each.explanation.reason.value}, {each.explanation.message}"
+        why = f"{each.explanation.reason.value}, {at_its_worst(each)}"
         yield f"{who}{clock(each.at)} to {clock(each.until)}  {each.pool}: {why}"
     if len(found) > _MOST_TOLD:
         yield f"{len(found) - _MOST_TOLD} more times a pool had less than it wanted: -o json has all"

@@ -15,7 +15,7 @@ from weft.domain.texts.figures import digits, seconds
 if TYPE_CHECKING:
     from weft.domain.reasons import Reason
     from weft.domain.workload import Slo
-    from weft.twin.outcome import SimulationOutcome
+    from weft.twin.outcome import Shortage, SimulationOutcome
 
 PERCENTS = (50, 90, 95, 99)
 USUAL = 95  # the percentile of most SLOs, shown where a table has room for one
@@ -35,10 +35,16 @@ def everything_said(outcome: SimulationOutcome) -> list[Said]:
     """Return all decisions and shortages of an outcome, by time."""
     said = [Said(each.at, each.pool, each.explanation.reason, each.explanation.message) for each in outcome.told]
     said += [
-        Said(each.at, each.pool, each.explanation.reason, f"until {clock(each.until)}: {each.explanation.message}")
+        Said(each.at, each.pool, each.explanation.reason, f"until {clock(each.until)}: {at_its_worst(each)}")
         for each in outcome.shortages
     ]
     return sorted(said, key=attrgetter("at"))
+
+
+def at_its_worst(shortage: Shortage) -> str:
+    """Return the message of a shortage, and when it was true, unless from the beginning."""
+    when = f"at worst ({clock(shortage.worst_at)}) " if shortage.worst_at > shortage.at else ""
+    return f"{when}{shortage.explanation.message}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

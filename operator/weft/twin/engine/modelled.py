@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from weft.engines.model.context import stretches_context
 from weft.perf import handed_over_seconds, several_at_once
 from weft.perf.steps import Stepper, stepper
-from weft.shaping import ShapeRequest, Supply, planned_capacity, resolve_architecture
+from weft.shaping import ShapeRequest, Supply, planned_capacity, replanned_capacity, resolve_architecture
 from weft.shaping.running import modelled
 from weft.twin.engine.speed import EngineSpeed
 from weft.twin.engine.steps import Graphs, StepTable
@@ -67,6 +67,17 @@ def engine_capacity(
     """Return what replicas of a plan serve of declared traffic, where the router may be `managed`: of Weft's choice."""
     request = _request(plan, spec, catalog, None)
     return planned_capacity(plan, replace(request, calibration=calibration, managed=managed), catalog)
+
+
+def capacity_if_declared(
+    plan: Plan, spec: PoolSpec, catalog: Catalog, part_bytes: int | None, *, managed: bool
+) -> Capacity:
+    """Return what a plan of this plan's shape says for the traffic of a spec that need not be the one planned for.
+
+    `part_bytes` are those of `engine_speed`; the router may be `managed`: of Weft's choice.
+    """
+    request = _request(plan, spec, catalog, part_bytes)
+    return replanned_capacity(plan.shape, replace(request, managed=managed), catalog)
 
 
 def _request(plan: Plan, spec: PoolSpec, catalog: Catalog, part_bytes: int | None) -> ShapeRequest:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.twin.engine.modelled import engine_capacity, engine_speed
+from weft.twin.engine.modelled import capacity_if_declared, engine_capacity, engine_speed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,8 +50,13 @@ class Engines:
         return self._modelled[key]
 
     def capacity(self, pool: PoolRecord, plan: Plan, spec: PoolSpec, *, managed: bool) -> Capacity:
-        """Return what replicas of a plan serve by the performance model; the router may be of Weft's choice."""
+        """Return what replicas of a plan serve of the traffic it was made for; the router may be of Weft's choice."""
         return engine_capacity(plan, spec, self._catalog, pool.status.calibration, managed=managed)
+
+    def capacity_if_declared(self, plan: Plan, spec: PoolSpec, *, managed: bool) -> Capacity:
+        """Return what replicas of the same shape serve where they are planned for the traffic of this spec."""
+        part_bytes = self._parts.device_bytes(plan, spec)
+        return capacity_if_declared(plan, spec, self._catalog, part_bytes, managed=managed)
 
     def started(self, pod: SimulatedPod, now: float) -> None:
         pool = self._pool(pod.pool)

@@ -56,8 +56,8 @@ def views(
 def order_for_the_peak(operation: SimulatedOperation, pools: Iterable[str], engines: Engines, trace: Trace) -> None:
     """Write the counts with which the pools with these UIDs serve the busiest minute of a trace, headroom and all.
 
-    They are what Weft would plan for that rate and for the lengths of all requests of the trace, were both declared;
-    those that are too long for a replica do not count.
+    They are what Weft would plan, in the shapes that stand, for that rate and for the lengths of all requests of the
+    trace, were both declared; those that are too long for a replica do not count.
     """
     for uid in pools:
         pool = operation.pools[uid]
@@ -71,7 +71,7 @@ def order_for_the_peak(operation: SimulatedOperation, pools: Iterable[str], engi
             spec.workload, Trace(trace.arrivals[answered], trace.inputs[answered], trace.outputs[answered])
         )
         managed = _is_managed(spec, operation.splits.get(pool.split_uid or ""))
-        capacity = engines.capacity(pool, plan, replace(spec, workload=busiest), managed=managed)
+        capacity = engines.capacity_if_declared(plan, replace(spec, workload=busiest), managed=managed)
         if capacity.is_known:
             shape = plan.shape
             operation.scale(uid, spec.scaling.running(busiest.requests_per_second, capacity, shape.gpus, shape.pods))
