@@ -164,13 +164,13 @@ def test_a_static_fleet_is_planned_for_the_lengths_of_its_trace(
     tmp_path: Path, router: str, lengths: tuple[int, int]
 ) -> None:
     """Prompts are six times as long as declared, or a sixth; so it is what is planned where they are declared."""
-    alone = {"shape": {"tensorParallel": 1}, "placement": {"accelerators": ["H200"]}, "router": {"type": router}}
+    alone: Json = {"shape": {"tensorParallel": 1}, "placement": {"accelerators": ["H200"]}, "router": {"type": router}}
     assert_planned_for(tmp_path, pool(slo=SLO, scaling={"maxReplicas": 60}, **alone), *lengths)
 
 
 @pytest.mark.parametrize("lengths", [(1000, 6000), (6000, 1000)], ids=["longer", "shorter"])
 def test_so_are_both_halves_of_a_static_split(tmp_path: Path, lengths: tuple[int, int]) -> None:
-    halves = {side: {"shape": {"tensorParallel": 1}} for side in ("prefill", "decode")}
+    halves: Json = {side: {"shape": {"tensorParallel": 1}} for side in ("prefill", "decode")}
     linked, rdma = node("board-0"), {"resources": {"rdma": {"resource": "rdma/ib", "count": 1}}}
     linked["status"]["allocatable"]["rdma/ib"] = "8"
     written(tmp_path / "nodes.yaml", linked)
