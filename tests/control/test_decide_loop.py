@@ -83,6 +83,7 @@ class Cluster:
             objects=tuple,
             shown_pairs=dict,
             lacks_for_gateways=None,
+            blind_seconds=0.0,
             revision=0,
         )
         fakes: Any = self

@@ -100,6 +100,7 @@ class Whole(Edited):
             quotas=tuple,
             shown_pairs=dict,
             lacks_for_gateways=None,
+            blind_seconds=0.0,
         )
         classes: Any = SimpleNamespace(value=lambda _: 0, preempts=lambda _: True)
         logs: Any = SimpleNamespace(add=lambda pods, _: tuple(pods))

@@ -12,8 +12,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Availability:
-    """What a pass gives out: free places (`free`) and what quotas leave (`accounts`); `now` is in epoch seconds."""
+    """What a pass gives out: free places (`free`) and what quotas leave (`accounts`); `now` is in epoch seconds.
+
+    What ends with taking something away is waited for until `heard`, as in `Snapshot`.
+    """
 
     free: FreeMap
     accounts: Accounts
     now: float
+    heard: float

@@ -61,7 +61,7 @@ def _decide_once(snapshot: Snapshot, catalog: Catalog) -> Decisions:
     state = all_judged(snapshot, units, facts, roll, prospects(snapshot, units, facts, roll, pairs))
     state = within_budgets(units, state) if snapshot.quotas else state
     planned, unplanned = state.by_plan(units)
-    available = Availability(state.free, state.accounts, snapshot.now)
+    available = Availability(state.free, state.accounts, snapshot.now, snapshot.heard)
     taken = take_turns(all_turns(planned, state), available, Replanner(state, facts), Purse.of(snapshot))
     held = [hold(state.prospects[pool.key.uid], state) for unit in unplanned for pool in unit]
     outcomes = (*keep_forecasts(taken, snapshot), *held)

@@ -212,7 +212,7 @@ def _with_those_who_stay_for_it(
     present: Sequence[Departure], turn: Turn, start: Start, unit: Sequence[Turn]
 ) -> list[Departure]:
     """The replicas of a pool that rolls: which new ones are on trial, and which earlier ones outlast their failures."""
-    present = on_trial(present, turn, unit, start.now)
+    present = on_trial(present, turn, unit, start.heard)
     if any(_keeps_earlier_ones(each, start) for each in unit):
         return [replace(each, outlasts=each.outdated and each.displaced is None) for each in present]
     return present

@@ -55,7 +55,7 @@ def take_turns(
     """
     free, now = available.free, available.now
     moves = _moves(units, free, replan)
-    start = Start(free, available.accounts, now, moves, replan)
+    start = Start(free, available.accounts, now, available.heard, moves, replan)
     if short := [
         turns for turns in units if turns[0].memory.short_since is not None or turns[-1].memory.short_since is not None
     ]:

@@ -234,7 +234,8 @@ class Snapshot:
 
     `queueing` is what is known of Kueue, None if it was not read; `budget` limits moves, where it is known. `quotas`
     are the ResourceQuotas of the served namespaces, as far as Weft may read them. `pasts` are for pools whose forecast
-    has no daily pattern yet, where their earlier traffic was recorded.
+    has no daily pattern yet, where their earlier traffic was recorded. `nodes` and `pods` are known to have been true
+    `blind_seconds` ago, and may have changed since then.
     """
 
     now: float
@@ -249,3 +250,9 @@ class Snapshot:
     budget: MoveBudget | None = None
     quotas: tuple[QuotaRecord, ...] = ()
     pasts: dict[str, Past] = field(default_factory=dict)
+    blind_seconds: float = 0.0
+
+    @property
+    def heard(self) -> float:
+        """Until when nodes and pods are known (epoch seconds): waits that take something away are counted up to it."""
+        return self.now - max(0.0, self.blind_seconds)

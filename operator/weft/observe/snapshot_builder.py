@@ -66,6 +66,7 @@ class SnapshotBuilder:
         self, now: float, observations: Mapping[str, PoolObservation], memory: Mapping[str, ScaleMemory]
     ) -> Snapshot:
         """Everything as known at `now` (epoch seconds); may read a ConfigMap or a failed pod's log."""
+        blind_seconds = self._sources.cluster.blind_seconds  # of what is read below, at most
         read = self.pools()
         claimed = of_no_foreign_pool(self._sources.cluster.pods(), read)
         pods = self._sources.logs.add(claimed, logs_needed(read))
@@ -82,6 +83,7 @@ class SnapshotBuilder:
             reports=reports,
             queueing=self._sources.cluster.queueing(),
             quotas=self._sources.cluster.quotas(),
+            blind_seconds=blind_seconds,
         )
         held = self._pools.held() | self._splits.held() | self._regaining.held
         return left_as_they_are(snapshot, held) if held else snapshot

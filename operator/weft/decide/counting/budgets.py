@@ -170,7 +170,7 @@ def claim_of(planned: Planned, seen: Survivors, want: int, roll: Roll, told: Poo
     as_planned = seen.standing is not None and seen.standing.revisions <= {planned.revision}
     if as_planned and want <= len(seen.replicas):
         return Claim(planned, want, want, want)
-    paid = worth([each.assignment for each in seen.replicas if is_paid(each, roll.now)], planned.plan)
+    paid = worth([each.assignment for each in seen.replicas if is_paid(each, roll.heard)], planned.plan)
     back = _given_back(planned, seen, roll)
     sizes = (each.assignment.pods * each.assignment.gpus_per_pod for each in seen.replicas)
     alike = all(gpus == planned.plan.shape.gpus for gpus in sizes)
@@ -196,9 +196,9 @@ def _given_back(planned: Planned, seen: Survivors, roll: Roll) -> int:
     return min(len(counted) // max(1, shape.pods), gpus // max(1, shape.gpus))
 
 
-def is_paid(replica: AssignedReplica, now: float) -> bool:
+def is_paid(replica: AssignedReplica, heard: float) -> bool:
     """Whether the quota counts all pods of a replica, or will in a moment."""
-    return replica.whole or now - replica.assignment.since < PROMISED_SECONDS
+    return replica.whole or heard - replica.assignment.since < PROMISED_SECONDS
 
 
 def pays_for_no_successor(
@@ -218,7 +218,7 @@ def pays_for_no_successor(
     if not rest.limit(namespace):
         return False
     seen = {planned.pool.key.uid: survivors[planned.pool.key.uid].replicas for planned in plans}
-    first = [each for each in plans if _none_of(each.revision, seen[each.pool.key.uid], roll.now)]
+    first = [each for each in plans if _none_of(each.revision, seen[each.pool.key.uid], roll.heard)]
     without = rest.only(namespace)
     for planned in first:
         claims[planned.pool.key.uid].give_back(without)

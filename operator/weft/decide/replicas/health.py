@@ -137,11 +137,12 @@ class AssignedReplica:
 class Surroundings:
     """What the claims look at beside the replica. `away_since` are nodes that do not answer or are gone, by name.
 
+    Waits are counted until `heard`, as in `Snapshot`: what ends one may have happened since, and nobody has told yet.
     `start_seconds` is what a start takes, `observation` what the engines of its pool tell, and `start_timeout_seconds`
     how long a pod may be on its node before its containers run; None: for however long.
     """
 
-    now: float
+    heard: float
     nodes: Mapping[str, NodeRecord]
     away_since: Mapping[str, float]
     read_failure: ReadFailure
@@ -151,7 +152,7 @@ class Surroundings:
 
     def away_seconds(self, node: str) -> float:
         """For how long a node has not answered or has been gone, as far as anybody saw."""
-        return self.now - self.away_since.get(node, self.now)
+        return self.heard - self.away_since.get(node, self.heard)
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +220,7 @@ def its_scheduler_gave_it_up(replica: AssignedReplica, around: Surroundings) -> 
     if taken is None:
         return None
     began = max([replica.assignment.since, *map(released_at, replica.pods)])
-    young = around.now - began < YOUNG_SECONDS
+    young = around.heard - began < YOUNG_SECONDS
     what = f"{taken.message}; a new one queues"
     return _loss(replica, Reason.EvictedByScheduler, what, counts=taken.fault or young)
 
@@ -246,9 +247,9 @@ def a_pod_has_ended(replica: AssignedReplica, around: Surroundings) -> Loss | No
     first, explanation = explain_end(ended, around.read_failure, of_several=replica.assignment.pods > 1)
     never_answered = explanation.reason is Reason.StartTimedOut
     if never_answered and replica.preparing:  # its other pods waited for this one
-        return _does_not_run(replica, replica.preparing[0], around.now - released_at(replica.preparing[0]))
+        return _does_not_run(replica, replica.preparing[0], around.heard - released_at(replica.preparing[0]))
     loss = _loss(replica, explanation.reason, explanation.message, counts=True)
-    is_old = around.now - replica.assignment.since >= around.start_seconds + WELL_STARTED_SECONDS
+    is_old = around.heard - replica.assignment.since >= around.start_seconds + WELL_STARTED_SECONDS
     started_well = is_old and not never_answered
     return loss if started_well or first.node is None else replace(loss, suspects=(first.node,))
 
@@ -270,7 +271,7 @@ def part_of_it_stays_behind(replica: AssignedReplica, around: Surroundings) -> L
     gated = next((pod for pod in replica.pods if pod.gated), None)
     if gated is None or not replica.ahead:
         return None
-    if around.now - min(map(released_at, replica.ahead)) < SCHEDULING_SECONDS:
+    if around.heard - min(map(released_at, replica.ahead)) < SCHEDULING_SECONDS:
         return None
     message = f"{gated.name} could not follow the others within {SCHEDULING_SECONDS:g} s: its slot was taken"
     return _loss(replica, Reason.SlotTaken, message, counts=True)
@@ -279,7 +280,7 @@ def part_of_it_stays_behind(replica: AssignedReplica, around: Surroundings) -> L
 def nobody_schedules_it(replica: AssignedReplica, around: Surroundings) -> Loss | None:
     """A released pod is still not bound after the grace time."""
     for pod in replica.unscheduled:
-        if around.now - released_at(pod) >= SCHEDULING_SECONDS:
+        if around.heard - released_at(pod) >= SCHEDULING_SECONDS:
             said = pod.message or "the scheduler gave no reason"
             message = f"{pod.name} was not scheduled in {SCHEDULING_SECONDS:g} s: {said}"
             loss = _loss(replica, Reason.SchedulingTimedOut, message, counts=True)
@@ -293,7 +294,8 @@ def it_does_not_get_to_run(replica: AssignedReplica, around: Surroundings) -> Lo
     From when they run it is the kubelet that ends an engine which takes too long to answer.
     """
     limit = around.start_timeout_seconds
-    pod = next((pod for pod in replica.preparing if limit is not None and around.now - released_at(pod) >= limit), None)
+    late = (pod for pod in replica.preparing if limit is not None and around.heard - released_at(pod) >= limit)
+    pod = next(late, None)
     return None if pod is None or limit is None else _does_not_run(replica, pod, limit)
 
 
@@ -302,7 +304,7 @@ def its_engine_hangs(replica: AssignedReplica, around: Surroundings) -> Loss | N
 
     No probe ends it, as a kubelet knows neither of other replicas nor of what the engine still does (ADR 0123).
     """
-    latest = around.now - UNRESPONSIVE_SECONDS
+    latest = around.heard - UNRESPONSIVE_SECONDS
     pod = next((pod for pod in replica.pods if pod.unready is not None and pod.unready <= latest), None)
     if pod is None or not replica.reachable:
         return None
@@ -335,7 +337,7 @@ def _taken_away(replica: AssignedReplica, around: Surroundings, what: str, reaso
 
     Otherwise whoever takes replicas away at once would be answered by new ones without end.
     """
-    young = around.now - replica.assignment.since < YOUNG_SECONDS
+    young = around.heard - replica.assignment.since < YOUNG_SECONDS
     return replace(_no_fault(replica, reason, what), counts=young)
 
 

@@ -36,7 +36,7 @@ class Machines:
             if name in silent or name not in nodes:
                 away[name] = min(away.get(name, snapshot.now), since)
         for name in silent & {name for memory in memories for name in memory.nodes_gone}:
-            if snapshot.now - away[name] < NODE_LOST_SECONDS:
+            if snapshot.heard - away[name] < NODE_LOST_SECONDS:
                 silent.remove(name)
                 del nodes[name]
         return cls(nodes, frozenset(silent), away)

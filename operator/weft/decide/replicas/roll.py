@@ -28,6 +28,7 @@ class Roll:
     """Pods of replicas, their machines and queues, looked up many times in one pass."""
 
     now: float
+    heard: float  # until when its pods and machines are known to be true
     machines: Machines
     pods: Mapping[str, tuple[PodRecord, ...]]  # by pool UID, in the order of the snapshot
     queueing: Queueing | None
@@ -41,6 +42,7 @@ class Roll:
         """Index a snapshot once."""
         return cls(
             now=snapshot.now,
+            heard=snapshot.heard,
             machines=Machines.of(snapshot),
             pods=crews_of(snapshot.pods),
             queueing=snapshot.queueing,

@@ -139,9 +139,9 @@ def _surroundings(pool: PoolRecord, planned: Planned | None, roll: Roll) -> Surr
     """What claims about replicas of this pool look at; without a valid plan, starts take no time and have no limit."""
     reader, seen, machines = _reader_of(pool.status.engine), roll.observations.get(pool.key.uid), roll.machines
     if planned is None:
-        return Surroundings(roll.now, machines.nodes, machines.away_since, reader, 0, seen)
+        return Surroundings(roll.heard, machines.nodes, machines.away_since, reader, 0, seen)
     start, limit = (pool.status.start_up or planned.start_up).in_use, planned.spec.rollout.start_timeout_seconds
-    return Surroundings(roll.now, machines.nodes, machines.away_since, reader, start, seen, limit)
+    return Surroundings(roll.heard, machines.nodes, machines.away_since, reader, start, seen, limit)
 
 
 def _has_parts(standing: Standing, planned: Planned) -> bool:

@@ -48,7 +48,7 @@ def vanished_under(
         return None
     since = roll.now if memory is None or memory.vanished_since is None else min(roll.now, memory.vanished_since)
     told = Explanation(Reason.NoAccelerator, f"{what}; its shape is kept unless that lasts for {VANISHED_SECONDS:g} s")
-    return Vanished(since, told if roll.now - since < VANISHED_SECONDS else None)
+    return Vanished(since, told if roll.heard - since < VANISHED_SECONDS else None)
 
 
 def _in_it(pool: PoolRecord, roll: Roll) -> list[AssignedReplica]:

@@ -153,7 +153,7 @@ def _has_outgrown(turn: Turn, start: Start, soon: list[Hold]) -> bool:
     For a pool that is too small at its maximum the former is enough.
     """
     since, most = turn.memory.short_since, turn.planned.pool.status.placed_replicas
-    if since is None or start.now - since < _patience_seconds(turn, start.free, start.now):
+    if since is None or start.heard - since < _patience_seconds(turn, start.free, start.now):
         return False
     if is_too_small_at_its_maximum(turn, start.now):
         return True

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from weft.domain.reports import Reports
     from weft.observe.api_server.reading import Reader
 
+# Each watch that ends in time shows that nothing of what it should have told is missing (ADR 0129).
+WATCH_SECONDS = 12.0
+
 OWNED_KINDS = (
     ("v1", "Service", "services"),
     ("apps/v1", "Deployment", "deployments"),
@@ -49,11 +52,12 @@ class ClusterCache:
         clock = now or ClusterClock().now
         self._owner_changed = changed
         self.revision = 0  # rises with every change, so that views of the cache know when they are outdated
+        nodes, pods = (Collection(plural, resource_path("v1", plural)) for plural in ("nodes", "pods"))
         self._nodes: Reflector[NodeRecord] = Reflector(
-            ListWatch(reader, Collection("nodes", resource_path("v1", "nodes")), read_node), self._node_changed
+            ListWatch(reader, nodes, read_node, watch_seconds=WATCH_SECONDS), self._node_changed
         )
         self._pods: Reflector[PodRecord] = Reflector(
-            ListWatch(reader, Collection("pods", resource_path("v1", "pods")), read_pod),
+            ListWatch(reader, pods, read_pod, watch_seconds=WATCH_SECONDS),
             self._pod_changed,
             lambda before, pod: no_sooner_released(before, pod, clock()),
         )
@@ -90,6 +94,11 @@ class ClusterCache:
     def age_seconds(self) -> float:
         """Seconds since the last sign of life of the kind that was silent longest, of those that every cluster has."""
         return max(reflector.age_seconds for reflector in self._all())
+
+    @property
+    def blind_seconds(self) -> float:
+        """Seconds that have passed since nodes and pods were last known to be as they are here. Ask before them."""
+        return max(self._nodes.blind_seconds, self._pods.blind_seconds)
 
     def nodes(self) -> tuple[NodeRecord, ...]:
         """All nodes, sorted by name."""

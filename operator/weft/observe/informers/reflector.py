@@ -8,6 +8,7 @@ informer keeps every object it saw; we strip it down to its name once it is read
 from __future__ import annotations
 
 import logging
+import math
 import random
 import threading
 import time
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from kubernetes.client.exceptions import ApiException
 from kubernetes.informer import ADDED, BOOKMARK, DELETED, ERROR, MODIFIED, SharedInformer
 
+from weft.observe.api_server.clock import running_seconds
 from weft.observe.api_server.reading import GONE
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ Record = TypeVar("Record")
 
 RELIST_SECONDS = 300
 WATCH_TIMEOUT_SECONDS = (5.0, 90.0)  # bookmarks come every minute: longer silence means a dead connection
+CLOCKS_APART_SECONDS = 1.0  # at most, by which ours and the API server's differ in the length of a watch
 STEADY_SECONDS = 10.0  # a stream that lasted this long was no failure
 LONGEST_PAUSE_SECONDS = 30.0
 LONGEST_DOUBLING = 7  # of a quarter of a second, which is more than the longest pause
@@ -57,12 +60,17 @@ class ListWatch(Generic[Record]):
         collection: Collection,
         read: Callable[[Json], Record | None],
         relist_seconds: float = RELIST_SECONDS,
+        watch_seconds: float = RELIST_SECONDS,
     ) -> None:
-        """`read` returns None for objects that do not matter. Nothing is fetched before the first call."""
+        """`read` returns None for objects that do not matter. Nothing is fetched before the first call.
+
+        The API server is asked to end each watch after `watch_seconds`, which are more than `STEADY_SECONDS`.
+        """
         self._reader = reader
         self._collection = collection
         self._read = read
         self._relist_seconds = relist_seconds
+        self._watch_seconds = min(watch_seconds, relist_seconds)
         self._stopped = threading.Event()
         self._called = -STEADY_SECONDS
         self._quick = 0  # calls in a row that returned too soon
@@ -71,10 +79,16 @@ class ListWatch(Generic[Record]):
         self.listed: float | None = None  # monotonic time of the last complete list
         self.heard = time.monotonic()  # when the API server last answered a list or opened a watch
         self.synced = False  # the informer watches only after it has processed the whole list
+        self.true_until = running_seconds()  # until when the records are known to be true
+        self._tells_until = math.inf  # what the last call has told everything until, once it ended without an error
 
     def stop(self) -> None:
         """End a pause at once."""
         self._stopped.set()
+
+    def fail(self) -> None:
+        """The last call ended with an error: nobody knows what it would have told."""
+        self._tells_until = math.inf
 
     def list_or_watch(self, **wanted: Any) -> object:  # noqa: ANN401 - the informer's own arguments
         """List everything, or open a watch. The informer's `Watch` reads the type of the events here.
@@ -82,7 +96,9 @@ class ListWatch(Generic[Record]):
         :rtype: object
         """
         watches = bool(wanted.get("watch"))
-        if not watches:
+        if watches:
+            self._hear()
+        else:
             self._in_vain = self._in_vain + 1 if time.monotonic() - self._opened < AT_ONCE_SECONDS else 0
         self._pause()
         if watches:
@@ -95,13 +111,25 @@ class ListWatch(Generic[Record]):
         """The name of what is listed, for people."""
         return self._collection.name
 
+    def _hear(self) -> None:
+        """Note until when the call before has told everything: all of that is in the records by now.
+
+        A list tells what is true when it begins, a watch everything until it ends when it should. One that ended sooner
+        may have been cut off, and neither an event nor a bookmark says how long it was on its way.
+        """
+        if self._tells_until <= running_seconds():
+            self.true_until = self._tells_until
+        self._tells_until = math.inf
+
     def _list(self) -> SimpleNamespace:
         items: list[Json] = []
+        began = running_seconds()
         version = "0"
         for page in self._reader.pages(self._collection.path, dict(self._collection.query)):
             items.extend(self.slim(item) for item in page.get("items") or ())
             version = str(page["metadata"]["resourceVersion"])
         self.listed = self.heard = time.monotonic()
+        self._tells_until = began
         self._called = -STEADY_SECONDS  # a successful list is no failure: watch at once
         return SimpleNamespace(items=items, metadata=SimpleNamespace(resource_version=version))
 
@@ -113,11 +141,14 @@ class ListWatch(Generic[Record]):
             "watch": "true",
             "allowWatchBookmarks": "true",
             "resourceVersion": version,
-            "timeoutSeconds": str(int(self._relist_seconds)),
+            "timeoutSeconds": str(int(self._watch_seconds)),
         }
-        self._opened = time.monotonic()
-        stream = self._reader.stream(self._collection.path, query, WATCH_TIMEOUT_SECONDS)
+        self._opened, opened = time.monotonic(), running_seconds()
+        connect, silence = WATCH_TIMEOUT_SECONDS
+        timeout = connect, max(connect, min(silence, 2.0 * self._watch_seconds))
+        stream = self._reader.stream(self._collection.path, query, timeout)
         self.heard = time.monotonic()
+        self._tells_until = opened + self._watch_seconds - CLOCKS_APART_SECONDS
         return stream
 
     def _list_is_due(self) -> bool:
@@ -202,6 +233,11 @@ class Reflector(Generic[Record]):
         """Seconds since the API server last said anything about this kind, bookmarks and lists included."""
         return time.monotonic() - max(self._current, self._list_watch.heard)
 
+    @property
+    def blind_seconds(self) -> float:
+        """Seconds that have passed since the records were last known to be true. Ask before `records`."""
+        return running_seconds() - self._list_watch.true_until
+
     def records(self) -> tuple[Record, ...]:
         """All records, sorted by namespace and name."""
         with self._lock:
@@ -236,6 +272,7 @@ class Reflector(Generic[Record]):
         self._current = time.monotonic()
 
     def _failed(self, error: object) -> None:
+        self._list_watch.fail()
         log.info("watch of %s: %s", self._list_watch.name, getattr(error, "reason", None) or type(error).__name__)
 
 
