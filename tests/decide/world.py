@@ -112,6 +112,7 @@ class World:
     admitted: dict[tuple[str, int], tuple[str, ...]] = field(default_factory=dict)  # nodes by pool and replica
     engines_start: bool = True  # whether bound pods become ready
     scheduler_works: bool = True
+    blind_seconds: float = 0.0  # as in `Snapshot`
     last: Decisions | None = None
 
     @classmethod
@@ -127,7 +128,8 @@ class World:
         domains = (*self.domains.values(), *self.theirs)
         reports = forming(*self.nodes, domains=domains) if self.driver else Reports()
         kept = dict(self.memory)
-        return Snapshot(self.now, *world, seen, kept, reports=reports, queueing=self.queueing, budget=self.budget)
+        found = Snapshot(self.now, *world, seen, kept, reports=reports, queueing=self.queueing, budget=self.budget)
+        return replace(found, blind_seconds=self.blind_seconds)
 
     def status(self, name: str) -> PoolStatus:
         return self.pools[name].status

@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 def within_budgets(units: Sequence[Unit], state: PassState) -> PassState:
     """Share out what quotas leave; replicas that wait in vain for their pods lose what quotas had promised them."""
-    accounts, now = Accounts.of(state.snapshot.quotas), state.snapshot.now
+    accounts, heard = Accounts.of(state.snapshot.quotas), state.snapshot.heard
     state = replace(state, accounts=accounts)
     pools = [pool for unit in units for pool in unit]
-    charge_owed(accounts, pools, state.survivors, now, paid=True)
+    charge_owed(accounts, pools, state.survivors, heard, paid=True)
     limited = [unit for unit in state.by_plan(units)[0] if accounts.limit(unit[0].key.namespace)]
     counted = _counted_freely(limited, state)
     claims = [(priority_of(unit), _claims(unit, counted[unit[0].key.uid], state)) for unit in limited]
     rest = accounts.copy()
     shares = share_out(claims, rest)
     for each in (accounts, rest):
-        charge_owed(each, pools, state.survivors, now, paid=False)
+        charge_owed(each, pools, state.survivors, heard, paid=False)
     by_uid = {claim.planned.pool.key.uid: claim for _, unit in claims for claim in unit}
     return replace(state, shares=shares, counted=counted, rest=rest, claims=by_uid)
 

@@ -264,9 +264,9 @@ def unpaid_of_declared(plans: Sequence[Planned], answers: Sequence[ScaleAnswer],
     return found
 
 
-def _none_of(revision: str, replicas: Sequence[AssignedReplica], now: float) -> bool:
+def _none_of(revision: str, replicas: Sequence[AssignedReplica], heard: float) -> bool:
     """Whether the pool has replicas, none of which is of this revision and paid for."""
-    paid = (each for each in replicas if each.assignment.revision == revision and is_paid(each, now))
+    paid = (each for each in replicas if each.assignment.revision == revision and is_paid(each, heard))
     return bool(replicas) and not any(paid)
 
 
@@ -279,11 +279,11 @@ def owed(pool: PoolRecord, replicas: Iterable[AssignedReplica]) -> Iterator[tupl
 
 
 def charge_owed(
-    accounts: Accounts, pools: Iterable[PoolRecord], survivors: Mapping[str, Survivors], now: float, *, paid: bool
+    accounts: Accounts, pools: Iterable[PoolRecord], survivors: Mapping[str, Survivors], heard: float, *, paid: bool
 ) -> None:
     """Charge the missing pods of replicas that are paid for (or, with `paid` False, of those that are not)."""
     for pool in pools:
         seen = survivors[pool.key.uid]  # where all stand as they should, every pod is there
         if pool.spec is not None and seen.standing is None and accounts.limit(pool.key.namespace):
-            for shape, pods in owed(pool, [each for each in seen.replicas if is_paid(each, now) is paid]):
+            for shape, pods in owed(pool, [each for each in seen.replicas if is_paid(each, heard) is paid]):
                 accounts.charge(pool.key.namespace, pool.spec, shape, pods)
