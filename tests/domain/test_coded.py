@@ -60,7 +60,8 @@ def test_a_number_keeps_its_type() -> None:
 def test_a_whole_pass_is_read_as_it_was() -> None:
     cluster = World.of([board("b-0"), board("b-1")], pool("chat", pool_spec(2, external(3))))
     cluster.turn(6)
-    snapshot = replace(cluster.snapshot(), budget=MoveBudget(2, 1))
+    assert "blind_seconds" not in coded(cluster.snapshot()), "as in records of before there was such a field"
+    snapshot = replace(cluster.snapshot(), budget=MoveBudget(2, 1), blind_seconds=7.0)
     decisions = decide(snapshot, load())
     assert (through_json(snapshot), through_json(decisions)) == (snapshot, decisions)
     assert json.dumps(coded(decide(through_json(snapshot), load()))) == json.dumps(coded(decisions))  # type: ignore[arg-type]

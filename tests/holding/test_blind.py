@@ -21,6 +21,8 @@ from weft.domain.reasons import Reason
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from weft.apply.sending import ApiRequest, ApiResponse
+
 TICK_SECONDS = 2.0
 
 
@@ -69,7 +71,7 @@ class Blind:
         self.world.cluster.step()
 
 
-def unreachable(_: object) -> None:
+def unreachable(_: ApiRequest) -> ApiResponse:
     raise Retry(Reason.ApiUnavailable, "the API server cannot be reached")
 
 
