@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.decide.kinds import Growing
 from tests.decide.limited import GPUS, limited
 from tests.decide.test_outgrown import PATIENCE, slower
 from tests.decide.test_rollouts import change, outdated, rolling_world
@@ -23,6 +22,8 @@ from weft.domain.spec import RolloutSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from tests.decide.kinds import Growing
 
 START_TIMEOUT = 600.0
 

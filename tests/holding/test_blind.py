@@ -71,7 +71,7 @@ class Blind:
         self.world.cluster.step()
 
 
-def unreachable(_: ApiRequest) -> ApiResponse:
+def unreachable(request: ApiRequest) -> ApiResponse:
     raise Retry(Reason.ApiUnavailable, "the API server cannot be reached")
 
 

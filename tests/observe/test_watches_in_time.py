@@ -24,6 +24,8 @@ def test_a_quiet_cluster_is_known_without_another_list(control_plane: ControlPla
             eventually(lambda: cache.synced, "it is synced")
             for _ in range(2):
                 eventually(lambda: cache.blind_seconds > WATCH_SECONDS - 3.0, "time passes")
-                eventually(lambda: cache.blind_seconds < WATCH_SECONDS / 2.0, "a watch has ended in time", timeout_seconds=40)
+                eventually(
+                    lambda: cache.blind_seconds < WATCH_SECONDS / 2.0, "a watch ended in time", timeout_seconds=40
+                )
         finally:
             cache.stop(5)

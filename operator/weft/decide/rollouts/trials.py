@@ -48,5 +48,5 @@ def _trials(turn: Turn, heard: float) -> dict[int, float]:
 
 
 def trials_end_in_seconds(present: Sequence[Departure]) -> float | None:
-    """When the first of the trials ends, but no sooner than in a second: time alone may not end it. None without any."""
+    """When the first of the trials ends, in a second at the soonest: time alone may not end it. None without any."""
     return min((max(1.0, each.trial_seconds) for each in present if each.trial_seconds > 0.0), default=None)
