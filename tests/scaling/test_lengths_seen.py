@@ -80,6 +80,58 @@ def test_those_that_end_tell_lengths_where_requests_wait() -> None:
     assert len(lengths_after((), counted(ended=9.0, waiting=5.0), 30.0)) == 1
 
 
+def left_over(ended: float = 0.35, came: float = 0.0, waiting: float = 0.0) -> PoolObservation:
+    """Long answers end at this rate, after a front that counted so many requests in a quarter of a minute."""
+    found = replace(look(800.0, ended), output_tokens=7200.0, waiting=waiting)
+    return replace(found, arrivals=came, arrival_seconds=15.0)
+
+
+def test_the_last_answers_to_end_are_no_sign_of_what_comes() -> None:
+    """Traffic stopped, long answers were left over, and a pool of 11 replicas grew to 32 for them."""
+    known = minutes(800.0, 800.0, rate=20.0)
+    assert lengths_after(known, left_over(), 180.0, loads(150.0, 30.0)) == known
+    assert lengths_after(known, left_over(ended=0.15), 180.0, loads(18.0, 9.0)) == known, "to the last few"
+    in_force = live_workload(LONG_TAILED, look(800.0, 20.0), None, known)
+    assert live_workload(LONG_TAILED, left_over(), in_force, known) == in_force
+
+
+def test_lengths_that_stay_are_told_by_the_last_answers_too() -> None:
+    """Between bursts of equal lengths as many samples are known as of steady traffic."""
+    known = minutes(800.0, 800.0, rate=20.0)
+    found = replace(left_over(), output_tokens=220.0)
+    assert lengths_after(known, found, 180.0, loads(150.0, 30.0))[-1].outputs == 220.0
+
+
+def test_after_a_restart_those_that_are_left_over_tell_no_lengths_either() -> None:
+    assert lengths_after((), left_over(), 180.0) == ()
+    assert live_workload(LONG_TAILED, left_over(), None) is LONG_TAILED
+    assert lengths_after((), left_over(), 180.0, loads(150.0, 30.0)) == ()
+
+
+@pytest.mark.parametrize(
+    ("found", "inside"),
+    [
+        (left_over(ended=20.0, came=290.0), loads(150.0, 300.0)),  # lengths rise at a rate that stays
+        (left_over(ended=12.0, came=300.0), loads(150.0, 400.0)),  # or at one that rises
+        (left_over(ended=20.0, came=150.0), loads(150.0, 160.0)),  # or fast enough that no fewer are inside
+        (left_over(ended=20.0, came=0.0, waiting=5.0), loads(300.0, 150.0)),  # some wait
+        (left_over(ended=20.0, came=30.0), loads(150.0, 145.0)),  # a front sees a tenth of the traffic
+    ],
+)
+def test_longer_answers_tell_lengths_wherever_traffic_does_not_stop(
+    found: PoolObservation, inside: tuple[LoadSample, ...]
+) -> None:
+    known = minutes(800.0, 800.0, rate=20.0)
+    assert lengths_after(known, found, 180.0, inside)[-1].outputs == 7200.0
+
+
+def test_a_queue_that_was_worked_off_is_no_stop() -> None:
+    """Of 400 inside 300 waited: those that ran are as many as before."""
+    inside = LoadSample(20.0, 300.0, 400.0, 1), LoadSample(80.0, 0.0, 100.0, 1)
+    known = minutes(800.0, 800.0, rate=20.0)
+    assert lengths_after(known, left_over(ended=20.0, came=150.0), 180.0, inside)[-1].outputs == 7200.0
+
+
 def test_looks_that_tell_nothing_are_not_remembered() -> None:
     known = minutes(1000)
     assert lengths_after(known, None, 100.0) == known

@@ -38,6 +38,11 @@ def surely_came(requests: float, seconds: float, deviations: float) -> float:
     return max(0.0, requests - deviations * math.sqrt(requests)) / seconds if seconds > 0 else 0.0
 
 
+def surely_no_more_came(requests: float, seconds: float, deviations: float) -> float:
+    """An upper bound of a rate, (n + k sqrt(n)) / T; `seconds` are more than none."""
+    return (requests + deviations * math.sqrt(requests)) / seconds
+
+
 def with_chance(rate: float) -> float:
     """The highest rate that a minute's count may show by chance, without any change of the traffic."""
     return rate * (1.0 + min(MOST_KEPT, MOST_CHANCE / math.sqrt(max(1.0, rate * LOAD_WINDOW_SECONDS))))

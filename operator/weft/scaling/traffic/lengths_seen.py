@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from weft.domain.pool_memory import LengthSample
 from weft.domain.values.made_often import made_often
-from weft.scaling.looks import SURELY, is_whole_minute, surely_came
+from weft.scaling.looks import SURELY, is_whole_minute, surely_came, surely_no_more_came
 from weft.scaling.reading import is_backlog, is_sane, what_is_missing
 
 if TYPE_CHECKING:
@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 
 ENOUGH_REQUESTS_PER_SECOND = 0.1
 ENOUGH_ENDED = 0.8  # of those that come: answers that end do not stand for all before
+ENOUGH_COME = 0.8  # of those that end: where fewer follow, long ones are left
 LEAST_INSIDE = 0.5  # of the requests that came and did not end: more inside, and the others are on their way
+FAR_LONGER = 1.2  # times the mean before
 WINDOW_SECONDS = 60.0  # the shortest time that the means of one look cover
 MOST_SECONDS = 600.0  # how far back samples are kept
 ENOUGH_KNOWN = 0.05  # relative standard error that a mean may have
@@ -98,12 +100,32 @@ def only_short_ones_ended(seen: PoolObservation, loads: tuple[LoadSample, ...] =
     return not is_whole_minute(elapsed) or more >= LEAST_INSIDE * lacking * elapsed
 
 
+def traffic_stops(seen: PoolObservation, loads: tuple[LoadSample, ...] = ()) -> bool:
+    """Whether clearly more requests end than come though none waits: those with long answers end last, and are left.
+
+    `loads` of the last minute tell whether those inside became fewer beyond chance, whose variance is at most twice as
+    many as were inside, and as ended: a front that sees a part of the traffic always counts fewer than end.
+    """
+    came, seconds, rate = seen.arrivals, seen.arrival_seconds, seen.requests_per_second
+    if not (is_sane(came) and is_sane(seconds) and seconds > 0 and is_sane(rate)):
+        return False
+    waits = is_backlog(seen.waiting if is_sane(seen.waiting) else 0.0, seen.answered)
+    if waits or surely_no_more_came(came, seconds, SURELY) >= ENOUGH_COME * rate:
+        return False
+    elapsed = loads[-1].at - loads[0].at if loads else 0.0
+    if not is_whole_minute(elapsed):
+        return True
+    before, after = [max(0.0, each.outstanding - each.waiting) for each in (loads[0], loads[-1])]
+    return before - after > SURELY * sqrt(2.0 * min(before, rate * elapsed))
+
+
 def lengths_after(
     known: tuple[LengthSample, ...], seen: PoolObservation | None, now: float, loads: tuple[LoadSample, ...] = ()
 ) -> tuple[LengthSample, ...]:
     """Samples of the last minutes with this look; the next drops it if less than a minute after the one before.
 
-    The first is one at which about as many requests end as come, or `loads` show no others inside.
+    The first is one at which about as many requests end as come, or `loads` show no others inside. None has far longer
+    ones than the one before where they may be all that is left of traffic that stops.
     """
     if seen is None or not has_enough_traffic(seen):
         return known
@@ -116,9 +138,17 @@ def lengths_after(
     older = [each for each in known if now - MOST_SECONDS <= each.at < now]
     if not older and only_short_ones_ended(seen, loads):
         return ()
+    if (not known or _are_longer(latest, known[-1])) and traffic_stops(seen, loads):
+        return known
     if len(older) > 1 and older[-1].at - older[-2].at < WINDOW_SECONDS:
         older.pop()
     return (*older, latest)
+
+
+def _are_longer(latest: LengthSample, before: LengthSample) -> bool:
+    """Whether prompts or answers are far longer on average than those before."""
+    pairs = ((latest.inputs, before.inputs), (latest.outputs, before.outputs))
+    return any(now is not None and then is not None and now > FAR_LONGER * then for now, then in pairs)
 
 
 def apart(samples: tuple[LengthSample, ...]) -> Iterator[LengthSample]:
