@@ -74,7 +74,7 @@ def test_a_pool_is_a_half_in_the_namespace_of_its_split_alone() -> None:
     assert {"uid-team": "uid-pair", f"uid-{ELSEWHERE}": None} == {each.key.uid: each.split_uid for each in read}
 
 
-def test_what_a_picker_is_shown_is_told_by_namespace_once_a_gateway_leads_to_it() -> None:
+def test_what_a_picker_is_shown_and_whether_a_gateway_leads_to_it_is_told_by_namespace() -> None:
     """Of a generation that seems to be shown, replicas of the one before are let go."""
 
     def record(kind: tuple[str, str], namespace: str, body: Json) -> Any:  # noqa: ANN401 - as a record
@@ -88,15 +88,11 @@ def test_what_a_picker_is_shown_is_told_by_namespace_once_a_gateway_leads_to_it(
         said = {"parentRef": {"name": "edge"}, "conditions": [{"type": "Accepted", "status": accepted}]}
         return record(ROUTE, namespace, {"status": {"parents": [said]}})
 
-    def shown(*others: Any) -> dict[tuple[str, str], str]:  # noqa: ANN401
-        reader: Any = None
-        cache = GatewayCache(reader, (), lambda _: None)
-        both = endpoints("team", "old"), endpoints(ELSEWHERE, "new")
-        lists: Any = (SimpleNamespace(records=lambda: both), SimpleNamespace(records=lambda: others))
-        cache.reflectors = lists
-        return cache.shown_pairs()
-
-    assert {} == shown()
-    assert {("team", "uid-pair"): "old"} == shown(route("team", "True"), route(ELSEWHERE, "False"))
-    both = {("team", "uid-pair"): "old", (ELSEWHERE, "uid-pair"): "new"}
-    assert both == shown(route(ELSEWHERE, "True"), route("team", "True"))
+    reader: Any = None
+    cache = GatewayCache(reader, (), lambda _: None)
+    pickers = endpoints("team", "old"), endpoints(ELSEWHERE, "new")
+    routes = route("team", "True"), route(ELSEWHERE, "False")
+    lists: Any = (SimpleNamespace(records=lambda: pickers), SimpleNamespace(records=lambda: routes))
+    cache.reflectors = lists
+    assert {("team", "uid-pair"): "old", (ELSEWHERE, "uid-pair"): "new"} == cache.shown_pairs()
+    assert frozenset({("team", "uid-pair")}) == cache.taken_routes()

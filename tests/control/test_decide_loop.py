@@ -82,6 +82,7 @@ class Cluster:
             quotas=tuple,
             objects=tuple,
             shown_pairs=dict,
+            taken_routes=frozenset,
             lacks_for_gateways=None,
             blind_seconds=0.0,
             revision=0,

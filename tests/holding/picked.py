@@ -41,9 +41,10 @@ class PickedPair(Pair):
 
     def _with_what_is_seen(self, record: PoolRecord) -> PoolRecord:
         known = next((each for each in self.cluster.objects_of("team") if each.api_version == GROUP), None)
+        if self.lacks is not None:
+            return replace(record, lacks=self.lacks)
         routes = [each.body for each in self.cluster.objects_of("team") if each.kind == "HTTPRoute"]
-        is_seen = self.lacks is None and any(map(is_taken, routes))
-        return replace(record, lacks=self.lacks, shown=shown_pair(known) if is_seen else "")
+        return replace(record, shown=shown_pair(known), route_taken=any(map(is_taken, routes)))
 
     def route(self) -> None:
         super().route()

@@ -209,3 +209,35 @@ def test_without_the_kinds_of_gateways_the_service_still_leads_to_whole_pairs_on
     world.lacks = None
     assert_reached(world, 2, turns=30)
     assert not world.has("Service", "duo")
+
+
+@pytest.mark.parametrize("rollout", [{}, {"maxSurge": 4}], ids=["one", "all"])
+@pytest.mark.parametrize("count", [1, 4])
+def test_routers_that_miss_their_probes_give_nobody_up_for_a_pair_whose_routers_never_start(
+    count: int, rollout: Json
+) -> None:
+    """All routers of the earlier pair on a node that is drained, while those of the next one find no image."""
+    world = settled((count, count), MANAGED, rollout=rollout)
+    (old,) = world.pairs()
+    newer(world)
+    for turn in range(40):
+        world.turn()
+        blips = 20 <= turn < 25
+        world.dead = None if blips else frozenset(world.pairs() - {old})
+        assert blips or world.by_routers() == {old: count}
+
+
+def test_a_split_is_ready_by_the_replicas_that_are_reached_alone() -> None:
+    world = settled((4, 4), MANAGED, rollout={"maxSurge": 4})
+    (old,) = world.pairs()
+    newer(world)
+    for _ in range(20):
+        world.turn()
+        world.dead = frozenset(world.pairs() - {old})
+    assert world.told("Ready")[0] == "True"
+    for half in HALVES:
+        for name in world.engines(half, old)[:3]:
+            world.cluster.stumble(name)
+    world.turn(2)
+    assert world.by_routers() == {old: 1}
+    assert world.told("Ready")[0] == "False"

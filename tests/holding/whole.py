@@ -99,6 +99,7 @@ class Whole(Edited):
             queueing=Queueing,
             quotas=tuple,
             shown_pairs=dict,
+            taken_routes=frozenset,
             lacks_for_gateways=None,
             blind_seconds=0.0,
         )

@@ -6,8 +6,8 @@ Replicas. `replicas`: pods that live and die together. `starting`: created behin
     `departures`: who leaves now. `leaving`: how long one may finish requests. `draining`: out of the front first, then
     deleted. `relabelling`: labels that somebody edited. `domains`: their ComputeDomains.
 Fronts. `engine_fronts`: of one pool, one for each engine. `generations`: of a split, one for each pair.
-    `split_routing`: which of those are there. `counterparts`: who has nobody to exchange KV with. `fronts_as_left`: of
-    a split whose spec cannot be read. `serving`: why a front does not answer. `children`: the two pools of a split.
+    `split_routing`: which of those are there. `counterparts`: who has nobody to exchange KV with. `fronts_as_left`:
+    those that the spec does not tell. `serving`: why a front does not answer. `children`: the two pools of a split.
 Told. `conditions`: of a pool. `split_conditions`: of a split. `census`: its replicas, counted. `phases`: how far starts
     have come.
 """

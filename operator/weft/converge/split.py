@@ -67,12 +67,10 @@ def converge_split(
     around = ObjectsAround.of(split.key, objects)
     again = min((again for _, again in looked if again is not None), default=None)
     if split.deleting:
-        told = Told(split.problem, why_no_requests(sides, None))
-        return Convergence((), _progress(split, sides, None, split.decided, told))
+        return Convergence((), _progress(split, sides, None, split.decided, _told(sides, None, split.problem)))
     if split.spec is None or split.status.engine is None:
         routing, kept = fronts_as_left(split, sides, around)
-        told = Told(split.problem, why_no_requests(sides, routing))
-        progress = _progress(split, sides, routing, split.decided, told)
+        progress = _progress(split, sides, routing, split.decided, _told(sides, routing, split.problem))
         return Convergence(tuple(around.apply(kept)), replace(progress, serving_generation=split.serving), again)
     routing = Routing.of(split, sides, around)
     wanted, refused = _front_or_refusal(split, sides, routing, around)
@@ -89,12 +87,17 @@ def converge_split(
     )
     reached = split.decided if follow(sides, bodies, around) else split.reached
     if before is None or not before.routing.serves or routing.serves:
-        told = Told(blocked, why_no_requests(sides, routing), routing.awaited)
-        return Convergence(actions, _progress(split, sides, routing, reached, told), again)
-    told = Told(blocked or routing.taken, why_no_requests(sides, before.routing), routing.awaited)
+        return Convergence(actions, _progress(split, sides, routing, reached, _told(sides, routing, blocked)), again)
+    told = replace(_told(sides, before.routing, blocked or routing.taken), awaited=routing.awaited)
     progress = _progress(split, sides, before.routing, reached, told)
     serving = split.serving if progress.serving_generation is not None else None
     return Convergence(actions, replace(progress, serving_generation=serving), again)
+
+
+def _told(sides: Sequence[SideState], routing: Routing | None, refused: Explanation | None) -> Told:
+    """What there is to tell of a front."""
+    trouble = why_no_requests(sides, routing)
+    return Told(refused, trouble) if routing is None else Told(refused, trouble, routing.awaited, routing.reached)
 
 
 def _side(

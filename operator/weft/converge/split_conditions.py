@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 from weft.converge.children import SIDES
 from weft.converge.conditions import said_false, stall, suffices
 from weft.converge.counterparts import are_strangers
+from weft.converge.generations import pair_of_replica
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.status import Condition
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Container, Sequence
 
     from weft.converge.children import SideState
     from weft.converge.split_routing import Routing
@@ -55,12 +56,13 @@ class Told:
     """What there is to tell of a split's front: None where there is nothing.
 
     `refused` is why it cannot be there, `trouble` what keeps requests from pairs, and `awaited` what keeps them from
-    those that come, while others serve.
+    those that come, while others serve. `reached` are the pairs that requests reach.
     """
 
     refused: Explanation | None
     trouble: Explanation | None
     awaited: Explanation | None = None
+    reached: frozenset[str] = frozenset()
 
 
 def split_conditions(
@@ -77,7 +79,7 @@ def split_conditions(
     said = said_false(split.conditions, "Planned") or said_false(split.conditions, "Placed")
     waiting = next((f"; {side.census.waiting}" for side in sides if side.census and side.census.waiting), "")
     starting = said or Explanation(Reason.ReplicasStarting, f"{counts} replicas are ready{waiting}")
-    not_ready = told.trouble or (None if paired and _enough_serve(sides) else stalled or starting)
+    not_ready = told.trouble or (None if paired and _enough_serve(sides, told.reached) else stalled or starting)
     serving = Condition("Ready", "True", Explanation(Reason.Serving, f"{counts} replicas serve"))
     found = (Condition("Ready", "False", not_ready) if not_ready is not None else serving,)
     if stalled is not None:
@@ -86,12 +88,16 @@ def split_conditions(
     return (*found, Condition("Reconciling", "True", moving)) if moving is not None else found
 
 
-def _enough_serve(sides: Sequence[SideState]) -> bool:
-    """Whether each half has as many ready replicas with a counterpart as a pool needs to be ready."""
+def _enough_serve(sides: Sequence[SideState], reached: Container[str]) -> bool:
+    """Whether each half has as many ready replicas of pairs that are reached as a pool needs to be ready."""
     return all(
-        side.pool is not None and side.census is not None and suffices(side.pool, side.census, side.ready)
+        side.pool is not None and side.census is not None and suffices(side.pool, side.census, _serving(side, reached))
         for side in sides
     )
+
+
+def _serving(side: SideState, reached: Container[str]) -> int:
+    return sum(replica.ready and pair_of_replica(replica) in reached for replica in side.replicas)
 
 
 def _moving(sides: Sequence[SideState], counts: str, awaited: Explanation | None) -> Explanation | None:

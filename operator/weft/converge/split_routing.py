@@ -79,6 +79,11 @@ class Routing:
         return self.taken is None and self.current in self.pairs and self.trouble[self.current.pair] is None
 
     @property
+    def reached(self) -> frozenset[str]:
+        """The pairs behind a front that answers."""
+        return frozenset(each.pair for each in self.pairs if self.trouble[each.pair] is None)
+
+    @property
     def awaited(self) -> Explanation | None:
         """Why the current generation is not reached although it is a pair; None where it is, or is none."""
         if not self.current.is_pair or self.serves_the_current:

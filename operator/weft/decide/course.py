@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from weft.decide.counting.accounts import Accounts
 from weft.decide.replicas.promises import holder_name
+from weft.domain.crews import NO_ROUTERS, SplitRouters
 from weft.domain.reasons import Explanation, Reason
 from weft.domain.values.made_often import made_often
 
@@ -37,8 +38,8 @@ class Turn:
     `live` names the workload values that metrics replace; `asked` is as in `Growth`; `taught` is what measurements of
     its replicas give to tell; `share` what it gets of quotas, where that is less than it wants; `barred` whether they
     pay for no successor of its earlier replicas, no node could ever hold one, or no queue takes one, and `frozen`
-    whether `maxGPUs` pays for none in its unit. `fronted` are the pairs of its split of which a router answers, for a
-    half that rolls. `memory` goes with this plan: a shape that is only tried leaves none.
+    whether `maxGPUs` pays for none in its unit. `routers` are those of its split, for a half that rolls. `memory` goes
+    with this plan: a shape that is only tried leaves none.
     """
 
     planned: Planned
@@ -53,7 +54,7 @@ class Turn:
     share: Share | None = None
     barred: bool = False
     frozen: bool = False
-    fronted: frozenset[str] = frozenset()
+    routers: SplitRouters = NO_ROUTERS
 
     @property
     def name(self) -> str:

@@ -129,7 +129,7 @@ def _counted_on(turns: Sequence[Turn], start: Start) -> frozenset[tuple[str, int
 
     None where one generation is shown at a time, where all go first, or where another scheduler has the places.
     """
-    routed = any(turn.fronted for turn in turns)
+    routed = any(turn.routers.are_there for turn in turns)
     if any(_rolls_without_counting(turn, routed=routed) for turn in turns):
         return frozenset()
     found = counted_on([_serving_half(turn, start, turns) for turn in turns], turns[0].planned.spec.pair)

@@ -13,7 +13,7 @@ from weft.decide.course import Turn
 from weft.decide.measured.learning import Fleet, watch
 from weft.decide.places.handover import handed_over
 from weft.decide.replicas.survivors import strays
-from weft.domain.crews import fronted_pairs
+from weft.domain.crews import NO_ROUTERS, routers_of_split
 from weft.domain.reasons import Explanation
 from weft.domain.spec import SchedulerName
 from weft.domain.stumbling import stumbled
@@ -31,11 +31,9 @@ if TYPE_CHECKING:
     from weft.decide.pass_state import PassState
     from weft.decide.plans.planning import Planned
     from weft.decide.replicas.health import AssignedReplica
+    from weft.domain.crews import SplitRouters
     from weft.domain.pool_memory import ScaleMemory
     from weft.scaling import ScaleAnswer
-
-
-_NOBODY = frozenset[str]()
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,16 +139,16 @@ def _turn(planned: Planned, prospect: Prospect, scaled: ScaleAnswer, paid: _Paid
         share=state.shares.get(uid) if paid.is_short else None,
         barred=paid.barred,
         frozen=paid.frozen,
-        fronted=_NOBODY if rests else _fronted(planned, seen.replicas, state),
+        routers=NO_ROUTERS if rests else _routers(planned, seen.replicas, state),
     )
 
 
-def _fronted(planned: Planned, replicas: Sequence[AssignedReplica], state: PassState) -> frozenset[str]:
-    """The pairs of its split of which a router answers, for a half with replicas of several pairs."""
+def _routers(planned: Planned, replicas: Sequence[AssignedReplica], state: PassState) -> SplitRouters:
+    """The routers of its split, for a half with replicas of several pairs."""
     pool, pair = planned.pool, planned.spec.pair
     if pool.split_uid is None or not [each for each in replicas if each.pods and each.pods[0].pair != pair]:
-        return _NOBODY
-    return fronted_pairs(pool.split_uid, pool.key.namespace, state.snapshot.pods)
+        return NO_ROUTERS
+    return routers_of_split(pool.split_uid, pool.key.namespace, state.snapshot.pods)
 
 
 def _with_its_plan(memory: ScaleMemory, planned: Planned, prospect: Prospect, state: PassState) -> ScaleMemory:

@@ -5,6 +5,7 @@ What a reader computes from one crew may be cached by its name: from pass to pas
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weft.domain.values.remembered import LastAnswers
@@ -19,7 +20,18 @@ if TYPE_CHECKING:
 
 REMEMBERED = 16_384  # crews: for caches of what is computed from them
 _LAST: LastAnswers[tuple[PodRecord, ...], Crews] = LastAnswers(1)
-_FRONTS: LastAnswers[tuple[PodRecord, ...], Mapping[tuple[str, str], frozenset[str]]] = LastAnswers(1)
+_ROUTERS: LastAnswers[tuple[PodRecord, ...], Mapping[tuple[str, str], SplitRouters]] = LastAnswers(1)
+
+
+@dataclass(frozen=True, slots=True)
+class SplitRouters:
+    """Managed routers of a split: whether any `are_there` that nobody deletes, and of which pairs one answers."""
+
+    are_there: bool
+    answering: frozenset[str]
+
+
+NO_ROUTERS = SplitRouters(are_there=False, answering=frozenset())
 
 
 def crews_of(pods: tuple[PodRecord, ...]) -> Crews:
@@ -45,17 +57,19 @@ def _crews(pods: tuple[PodRecord, ...]) -> Crews:
     return {crew: tuple(together) for crew, together in found.items()}
 
 
-def fronted_pairs(split_uid: str, namespace: str, pods: tuple[PodRecord, ...]) -> frozenset[str]:
-    """The generations (pairs) of a split of which a managed router answers; `pods` are all of a pass."""
-    return _FRONTS.ask("pods", pods, _fronted).get((namespace, split_uid), frozenset())
+def routers_of_split(split_uid: str, namespace: str, pods: tuple[PodRecord, ...]) -> SplitRouters:
+    """The routers of one split; `pods` are all of a pass."""
+    return _ROUTERS.ask("pods", pods, _by_split).get((namespace, split_uid), NO_ROUTERS)
 
 
-def _fronted(pods: tuple[PodRecord, ...]) -> Mapping[tuple[str, str], frozenset[str]]:
+def _by_split(pods: tuple[PodRecord, ...]) -> Mapping[tuple[str, str], SplitRouters]:
     found: dict[tuple[str, str], set[str]] = {}
     for pod in pods:
-        if pod.front_of is not None and pod.pair and pod.serves:
-            found.setdefault((pod.namespace, pod.front_of), set()).add(pod.pair)
-    return {owner: frozenset(pairs) for owner, pairs in found.items()}
+        if pod.front_of is not None and pod.pair and not (pod.terminating or pod.ended):
+            answering = found.setdefault((pod.namespace, pod.front_of), set())
+            if pod.serves:
+                answering.add(pod.pair)
+    return {owner: SplitRouters(are_there=True, answering=frozenset(pairs)) for owner, pairs in found.items()}
 
 
 def routers_before(pool: PoolRecord, pods: Iterable[PodRecord]) -> Iterator[PodRecord]:

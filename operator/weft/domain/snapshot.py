@@ -48,7 +48,8 @@ class PoolRecord:
     `split_uid` is the owning PDSplit's UID for a child pool. `priority` is the value of its PriorityClass, or 0,
     and `preempts` whether its `preemptionPolicy` lets it preempt lower pools.
     `lacks` is what its front needs and the cluster does not have; `shown` is, for a half of a split that has or had a
-    Gateway, the pair that the endpoint picker of a route that is taken chooses from.
+    Gateway, the pair that the endpoint picker chooses from, and `route_taken` whether
+    a Gateway leads to that.
     `decided` is the generation that decide last handled, as noted in status; 0 before any.
     """
 
@@ -65,6 +66,7 @@ class PoolRecord:
     preempts: bool = True
     lacks: Explanation | None = None
     shown: str = ""
+    route_taken: bool = False
     decided: int = 0
 
     @property

@@ -21,7 +21,7 @@ from weft.observe.custom_resources.regaining import Regaining
 from weft.observe.objects.records import read_object
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Container, Mapping, Sequence
 
     from weft.domain.cluster import ObjectRecord, PodRecord
     from weft.domain.pool_memory import ScaleMemory
@@ -90,8 +90,9 @@ class SnapshotBuilder:
 
     def pools(self) -> tuple[PoolRecord, ...]:
         """All pools that can be parsed, with their ConfigMap and priority looked up."""
-        shown, bodies = self._sources.cluster.shown_pairs(), self._sources.resources.bodies
-        read = self._pools.read(bodies(POOL_KIND), partial(self._complete_pool, shown=shown))
+        cluster, bodies = self._sources.cluster, self._sources.resources.bodies
+        shown, taken = cluster.shown_pairs(), cluster.taken_routes()
+        read = self._pools.read(bodies(POOL_KIND), partial(self._complete_pool, shown=shown, taken=taken))
         return of_no_foreign_split(read, bodies(SPLIT_KIND))
 
     def regained(
@@ -116,15 +117,18 @@ class SnapshotBuilder:
         )
         return (*self._sources.cluster.objects(), *(read_object(body) for body in children))
 
-    def _complete_pool(self, record: PoolRecord, shown: Mapping[tuple[str, str], str]) -> PoolRecord:
+    def _complete_pool(
+        self, record: PoolRecord, shown: Mapping[tuple[str, str], str], taken: Container[tuple[str, str]]
+    ) -> PoolRecord:
         if record.spec is None:
             return record
         spec = self._filled(record.key.namespace, record.spec)
         name, known = spec.pod.priority_class, self._sources.priorities
         lacks = self._sources.cluster.lacks_for_gateways if spec.router.kind is RouterKind.Gateway else None
         found = replace(record, spec=spec, priority=known.value(name), preempts=known.preempts(name), lacks=lacks)
-        pair = shown.get((record.key.namespace, record.split_uid or ""), "")
-        return replace(found, shown=pair) if pair else found
+        split = record.key.namespace, record.split_uid or ""
+        pair = shown.get(split, "")
+        return replace(found, shown=pair, route_taken=split in taken) if pair else found
 
     def _complete_split(self, record: SplitRecord) -> SplitRecord:
         if record.spec is None:

@@ -26,14 +26,19 @@ def alone_in(turns: Sequence[Turn]) -> frozenset[tuple[str, int]]:
     would lose a half while the new one is not able to take its load.
     """
     unmatched = unmatched_in(turns)
-    return unmatched | _beyond_counterparts(turns) | _beyond_fronts(turns) if _are_matched(turns) else unmatched
+    if not _are_matched(turns):
+        return unmatched
+    return unmatched | _beyond_counterparts(turns) | (_beyond_fronts(turns) or frozenset())
 
 
 def unmatched_in(turns: Sequence[Turn]) -> frozenset[tuple[str, int]]:
     """Those of them whose pair has nobody at all in the other half, who could answer: no request reaches them."""
     if _are_matched(turns):
         return _bereft(turns)
-    return _beyond_fronts(turns) or _not_shown(turns) if any(map(rolls_as_a_pair, turns)) else frozenset()
+    if not any(map(rolls_as_a_pair, turns)):
+        return frozenset()
+    beyond = _beyond_fronts(turns)
+    return _not_shown(turns) if beyond is None else beyond
 
 
 def _are_matched(turns: Sequence[Turn]) -> bool:
@@ -51,28 +56,33 @@ def _beyond_counterparts(turns: Sequence[Turn]) -> frozenset[tuple[str, int]]:
     return frozenset(found)
 
 
-def _beyond_fronts(turns: Sequence[Turn]) -> frozenset[tuple[str, int]]:
-    """Ready replicas of pairs that no front takes requests to, where one does to a pair that is left."""
+def _beyond_fronts(turns: Sequence[Turn]) -> frozenset[tuple[str, int]] | None:
+    """Ready replicas of pairs that no front takes requests to, where one does to a pair that is left.
+
+    While routers are there and none answers, those of the pair that comes: the earlier ones were reached before. None
+    where nothing is known of fronts.
+    """
     ready = [(turn, each) for turn in turns for each in turn.survivors.replicas if each.ready]
-    fronted = frozenset[str]().union(*(fronts_of(turn) for turn in turns))
-    if not any(pair_of_replica(each, turn) in fronted for turn, each in ready):
-        return frozenset()
-    return frozenset(
-        (turn.planned.pool.key.uid, each.assignment.replica)
-        for turn, each in ready
-        if pair_of_replica(each, turn) not in fronted
-    )
+    fronted = frozenset[str]().union(*(fronted_by(turn) for turn in turns))
+    if any(pair_of_replica(each, turn) in fronted for turn, each in ready):
+        beyond = ((turn, each) for turn, each in ready if pair_of_replica(each, turn) not in fronted)
+    elif any(turn.routers.are_there for turn in turns):
+        beyond = ((turn, each) for turn, each in ready if not is_earlier(each, turn))
+    else:
+        return None
+    return frozenset((turn.planned.pool.key.uid, each.assignment.replica) for turn, each in beyond)
 
 
-def fronts_of(turn: Turn) -> frozenset[str]:
-    """The pairs that a front takes requests to in a rollout; none where clients choose pods, or nobody can tell."""
-    return turn.fronted | (frozenset({turn.planned.pool.shown}) - {""})
+def fronted_by(turn: Turn) -> frozenset[str]:
+    """The pairs that a front takes requests to in a rollout: by a router that answers, or by a route that is taken."""
+    pool = turn.planned.pool
+    return turn.routers.answering | (frozenset({pool.shown}) if pool.shown and pool.route_taken else frozenset())
 
 
 def waits_for_its_front(turn: Turn) -> bool:
-    """Whether replicas of the planned pair answer, and no front takes requests to them yet, but to an earlier pair."""
-    fronted = fronts_of(turn)
-    return bool(fronted) and rolls_as_a_pair(turn) and turn.planned.spec.pair not in fronted and bool(_new(turn))
+    """Whether replicas of the planned pair answer, and a front takes requests to an earlier pair alone, or may."""
+    pair, is_known = turn.planned.spec.pair, turn.routers.are_there or bool(fronted_by(turn))
+    return is_known and rolls_as_a_pair(turn) and pair not in fronted_by(turn) and bool(_new(turn))
 
 
 def _bereft(turns: Sequence[Turn]) -> frozenset[tuple[str, int]]:

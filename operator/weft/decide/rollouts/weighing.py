@@ -85,8 +85,9 @@ def _still_waits(course: Course, now: float) -> RolloutWait | None:
     outgoing = [each for each in stay if has_to_go(each, rollout) and not each.could_stay]
     if not outgoing or _is_over(weighing, now):
         return weighing.waits if outgoing else None
-    if any(each.outlasts for each in outgoing) or any(each.trial_seconds > 0.0 for each in stay):
-        return None  # it waits for an engine of the new revision that does not end, or may yet
+    tried = any(each.trial_seconds > 0.0 for each in stay)
+    if tried or any(each.outlasts for each in outgoing) or waits_for_its_front(turn):
+        return None  # it waits for an engine of the new revision that does not end, or may yet, or for its front
     limits = limits_of(rollout, desired)
     spare = serving(stay) - desired + limits.unavailable + ROUNDING
     able = (each for each in outgoing if each.ready and not (each.unmatched or each.counted_on))
@@ -129,12 +130,12 @@ def _say_what_traffic_holds(course: Course, now: float) -> None:
 def _say_who_stays_for_new_engines(course: Course) -> None:
     leaving, rollout = course.leaving, rollout_of(course.turn)
     stay = without(leaving.gone, leaving.present)
-    said = ""
+    said, awaited = "", any(has_to_go(each, rollout) for each in stay)
     if any(each.outlasts and each.ready for each in stay):
         said = _STAY_FOR_A_FAILURE
-    elif any(each.trial_seconds > 0.0 for each in stay) and any(has_to_go(each, rollout) for each in stay):
+    elif awaited and any(each.trial_seconds > 0.0 for each in stay):
         said = _STAY_FOR_A_TRIAL.format(seconds(rollout.min_ready_seconds))
-    elif waits_for_its_front(course.turn):
+    elif awaited and waits_for_its_front(course.turn):
         said = _STAY_FOR_A_GATEWAY if course.turn.planned.spec.has_sidecar else _STAY_FOR_A_ROUTER
     if said:
         course.why = changed(course.why, remarks=(*course.why.remarks, said))

@@ -134,6 +134,10 @@ class ClusterCache:
         """By namespace and UID of splits behind a Gateway, the generation that the endpoint picker chooses from."""
         return self._gateways.shown_pairs()
 
+    def taken_routes(self) -> frozenset[tuple[str, str]]:
+        """Namespace and UID of the owners of routes that a Gateway takes."""
+        return self._gateways.taken_routes()
+
     def _changed(self, owner: str | None) -> None:
         self.revision += 1  # a lost update between threads still leaves it changed
         self._owner_changed(owner)

@@ -59,18 +59,15 @@ class GatewayCache:
         return None
 
     def shown_pairs(self) -> dict[tuple[str, str], str]:
-        """The generation that each split's endpoint picker chooses from, by namespace and UID of the split.
+        """The generation that each split's endpoint picker chooses from, by namespace and UID of the split."""
+        found = (record for record in self.objects() if (record.api_version, record.kind) == ENDPOINTS)
+        owned = ((record, record.owner_uid) for record in found)
+        return {(record.namespace, owner): shown_pair(record) for record, owner in owned if owner is not None}
 
-        Only of splits whose route a Gateway takes: no request reaches the picker of others.
-        """
-        taken, shown = set[tuple[str, str]](), dict[tuple[str, str], str]()
-        for record in self.objects():
-            owner = record.namespace, record.owner_uid or ""
-            if (record.api_version, record.kind) == ENDPOINTS:
-                shown[owner] = shown_pair(record)
-            elif is_taken(record.body):
-                taken.add(owner)
-        return {owner: pair for owner, pair in shown.items() if owner in taken}
+    def taken_routes(self) -> frozenset[tuple[str, str]]:
+        """Namespace and UID of the owners of routes that a Gateway takes."""
+        routes = (record for record in self.objects() if (record.api_version, record.kind) == ROUTE)
+        return frozenset((each.namespace, each.owner_uid) for each in routes if each.owner_uid and is_taken(each.body))
 
     def objects(self) -> tuple[ObjectRecord, ...]:
         """All objects, sorted by kind, namespace and name."""
