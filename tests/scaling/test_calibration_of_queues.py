@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import astuple, replace
+from dataclasses import replace
 from random import Random
 
 import pytest
 
 from tests.scaling.learning import SUBJECT, look, quiet
-from tests.scaling.test_tails import EXPECTED, FINE, TARGETS, counted
 from weft.domain.pool_memory import CalibrationMemory
-from weft.domain.shape import Calibration, Percentiles
-from weft.domain.workload import Role, Slo
+from weft.domain.shape import Calibration
+from weft.domain.workload import Role
 from weft.scaling.calibrating.calibration import Means, learnt
-from weft.scaling.calibrating.tails import ExpectedLatencies, followed
 
 COMPUTING, LONE_WAIT, POOLED_WAIT = 0.2, 0.2, 0.02  # seconds of a prompt that takes as long as predicted
 
@@ -73,24 +71,3 @@ def test_chance_does_not_bring_a_factor_down_window_by_window() -> None:
 def test_an_engine_that_was_made_faster_is_followed_after_a_long_time_in_which_it_was_not() -> None:
     memory = after([COMPUTING + 0.1] * 100)
     assert after([0.7 * (COMPUTING + POOLED_WAIT)] * 40, memory).factors.prefill == pytest.approx(0.7, rel=0.03)
-
-
-def tail(times: float, pooled_times: float, before: float | None = None) -> float | None:
-    """TTFT's tail after forty windows, each so many times as long as expected of one; in one queue it is shorter."""
-    shared = Percentiles(*(pooled_times * seconds for seconds in astuple(EXPECTED)))
-    expected = ExpectedLatencies(EXPECTED, EXPECTED, 1.5, 1.5, shared)
-    factors = Calibration(ttft_tail=before)
-    for _ in range(40):
-        seen = replace(quiet(), ttft_buckets=counted(times, FINE), tpot_buckets=counted(1.0, FINE))
-        factors = followed(replace(factors, points=factors.points + 1), seen, Role.Prefill, Slo(TARGETS), expected)
-    return factors.ttft_tail
-
-
-def test_a_tail_that_a_shorter_wait_may_explain_stays() -> None:
-    assert tail(0.9, 0.5) is None  # of one replica 0.9, in one queue 1.8: the error bar is in between
-    assert tail(0.9, 0.5, before=1.2) == 1.2
-
-
-def test_a_tail_outside_goes_to_the_nearer_end() -> None:
-    assert tail(0.9, 0.75) == pytest.approx(1.2, rel=0.04)
-    assert tail(2.0, 0.5) == pytest.approx(2.0, rel=0.04)

@@ -62,10 +62,10 @@ def _within_slo(case: ShapeCase, replicas: int) -> float:
 def asked_of(case: ShapeCase, replicas: int = 1) -> Question:
     """The question about one of so many replicas before which a front goes by load.
 
-    In company a measured TTFT tail below 1 counts as 1: it may be short for a wait that others shorten.
+    Alone a measured TTFT tail below 1 counts as 1: it may be short for a wait that others shortened.
     """
     request, doubt = case.request, case.error_bar
-    if replicas > 1:
+    if replicas == 1:
         doubt = replace(doubt, ttft=max(1.0, doubt.ttft))
     return Question(request.workload, _counted(request), request.spec.role, doubt, replicas)
 

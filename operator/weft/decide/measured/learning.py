@@ -213,10 +213,7 @@ def _learnt(lesson: _Lesson, facts: Facts) -> CalibrationMemory:
     found, seen = percentiles(learnt.factors, most), look.observation
     if found is None or seen is None or learnt.factors.points == lesson.memory.factors.points:
         return learnt
-    shared = None if least is None else percentiles(learnt.factors, least)
-    expected = ExpectedLatencies(
-        *found, error_bar.ttft, error_bar.tpot, pooled_ttft=None if shared is None else shared[0]
-    )
+    expected = ExpectedLatencies(*found, error_bar.ttft, error_bar.tpot)
     return replace(learnt, factors=followed(learnt.factors, seen, look.role, fleet.spec.slo, expected))
 
 

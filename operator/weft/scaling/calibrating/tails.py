@@ -5,8 +5,9 @@ time in ten. A running pool shows what they really exceed it by. At the edge of 
 target's percentile the measured share is exact, so that coarse buckets do no harm: that edge over the latency
 expected for this share is one measurement. Nothing is concluded from quantiles inside a bucket.
 
-Requests at several replicas may wait less than expected of one. A tail that such a shorter wait may explain stays as it
-is, as a factor does (`weft.scaling.calibrating.calibration`); else a short wait would pass for a sure prediction.
+What is expected has requests wait as capacity counts on, so that both together are what was measured. Behind a front
+that lets them wait less, a tail is below 1: that holds among others, and what one alone serves leaves it out
+(`weft.shaping.together`).
 
 A measurement counts the less, the farther the expected percentile is from its target: an idle replica tells little
 about a full one. The first measurements move a tail more than later ones, as the error bar that it starts from is a
@@ -38,16 +39,12 @@ _NORMAL = NormalDist()
 
 @dataclass(frozen=True, slots=True)
 class ExpectedLatencies:
-    """Predicted latencies of one replica at the observed load and present factors, and the error bar of each.
-
-    `pooled_ttft` is TTFT where replicas share a queue, if that makes a difference.
-    """
+    """Predicted latencies of one replica at the observed load and present factors, and the error bar of each."""
 
     ttft: Percentiles
     tpot: Percentiles
     ttft_error_bar: float
     tpot_error_bar: float
-    pooled_ttft: Percentiles | None = None
 
 
 def followed(
@@ -57,10 +54,7 @@ def followed(
     gain = max(GAIN, 1.0 / (factors.points + 1))
     if role is not Role.Decode:
         before = factors.ttft_tail or expected.ttft_error_bar
-        least = tail_of(seen.ttft_buckets, slo.ttft, expected.ttft)
-        most = None if expected.pooled_ttft is None else tail_of(seen.ttft_buckets, slo.ttft, expected.pooled_ttft)
-        measured = least if least is None or most is None else sorted((least, before, most))[1]
-        tail = None if measured == before else _moved(before, measured, slo.ttft, expected.ttft, gain)
+        tail = _moved(before, tail_of(seen.ttft_buckets, slo.ttft, expected.ttft), slo.ttft, expected.ttft, gain)
         factors = replace(factors, ttft_tail=tail) if tail is not None else factors
     if role is not Role.Prefill:
         before = factors.tpot_tail or expected.tpot_error_bar
