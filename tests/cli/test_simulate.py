@@ -305,6 +305,26 @@ def test_a_step_is_followed_within_half_a_minute(tmp_path: Path) -> None:
     assert found["slo_attainment"] > 0.8
 
 
+def test_a_target_next_to_what_an_idle_replica_does_is_met_by_hardly_more_than_fixed_replicas_need(
+    tmp_path: Path,
+) -> None:
+    """TTFT p95 of 250 ms, of which an idle replica takes 200: eight fixed ones take 12 GPU-hours for as many in time."""
+    body = pool(model="meta-llama/Llama-3.1-8B-Instruct")
+    body["spec"] |= {
+        "slo": {"ttft": {"p95": "250ms"}},
+        "placement": {"accelerators": ["L40S"]},
+        "scaling": {"maxReplicas": 100},
+        "workload": {"requestsPerSecond": 4, "inputTokens": {"mean": 1000}, "outputTokens": {"mean": 200}},
+    }
+    file = written(tmp_path / "tight.yaml", body)
+    step = "step:from=4,to=12,at=1800,seconds=5400"
+    ending = weft("simulate", "-f", file, "--trace", step, "--start-up", "120", "-o", "json")
+    assert ending.code == 0, ending.err
+    found = json.loads(ending.out)
+    assert found["slo_attainment"] >= 0.97
+    assert found["gpu_hours"] <= 14.0
+
+
 def test_while_it_is_blind_no_count_changes() -> None:
     grows = "step:from=1,to=30,at=60,seconds=600,isl=2000,osl=200"
     seen, blind = (data(*options, trace=grows) for options in ((), ("--blind", "1m-30m")))
