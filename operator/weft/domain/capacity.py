@@ -62,6 +62,13 @@ class Capacity:
         """The fewest replicas that serve what so many of another capacity do, 0 for none; `alone` is above 0."""
         return math.ceil(self.exactly(before.of(replicas)) - _ROUNDING)
 
+    def at_most(self, each: float) -> Capacity:
+        """The same where none of any number serves more than `each` requests a second, which is above 0."""
+        if self.each(len(self.gains)) <= each:
+            return self
+        alone = min(self.alone, each)
+        return Capacity(alone, tuple([min(gain * self.alone, each) / alone for gain in self.gains]))
+
     def lone(self) -> Capacity:
         """The same of replicas that share no queue."""
         return Capacity(self.alone) if self.gains else self

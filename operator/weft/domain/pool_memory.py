@@ -123,6 +123,21 @@ class WorkUnit:
 
 @made_often
 @dataclass(frozen=True, slots=True)
+class Saturation:
+    """What each replica did at most when all of a `subject` were saturated, which is less than was predicted.
+
+    `work` is a second's, in the unit of the forecast; `at` is when that was last seen (epoch seconds), and `times` how
+    often a pool was saturated again once that counted no more.
+    """
+
+    subject: CalibrationSubject
+    at: float
+    work: float
+    times: int = 1
+
+
+@made_often
+@dataclass(frozen=True, slots=True)
 class RolloutWait:
     """Since when a rollout has been blocked with nothing in progress, and whether an event reported it."""
 
@@ -165,7 +180,8 @@ class ScaleMemory:
     missing from the fabric. `short_since` is since when all placed replicas serve and more are wanted than fit or are
     allowed. `met_slo_lately` is, for a pool at `maxReplicas`, (time of the last look, fraction of the last looks at
     which it met its SLO). `came_lately` are (time, `lasting`) of the last hour, for a pool that has outgrown a shape.
-    `unit` is what the work of `forecast` is counted in, None before any was counted. It `recreates` while new replicas
+    `unit` is what the work of `forecast` is counted in, None before any was counted, and `saturation` what replicas did
+    at most when they were last saturated, None where they did as predicted. It `recreates` while new replicas
     wait for the end of all pods of an earlier revision.
     """
 
@@ -197,3 +213,4 @@ class ScaleMemory:
     came_lately: tuple[tuple[float, float], ...] = ()
     unit: WorkUnit | None = None
     recreates: bool = False
+    saturation: Saturation | None = None

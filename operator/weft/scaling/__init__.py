@@ -2,7 +2,8 @@
 
 The count. `pool`: sizes one pool on its own. `split`: sizes both halves together, within `ratio` and in `balance`.
     `settle`: from wanted to desired replicas, within `bounds`. `shrinking`: what keeps a pool from having fewer.
-    `demand`: how many replicas are wanted. `sight`: what a pool sees in a pass. `staying`: how long requests stay.
+    `demand`: how many replicas are wanted. `saturation`: what they serve at most. `sight`: what a pool sees in a pass.
+    `staying`: how long requests stay.
 Packages that it builds on, whose heads say which module has which; only the second knows another, the last:
     `forecasting`: the load to come. `calibrating`: how far replicas are from their prediction. `traffic`: measured in
     place of declared. `underperforming`: which replicas do worse than their siblings.

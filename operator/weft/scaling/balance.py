@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from weft.domain.texts.figures import counted, request_rate
 from weft.domain.workload import Role
 from weft.scaling.bounds import bounds_of, own_bounds_of
-from weft.scaling.demand import true_capacity
+from weft.scaling.saturation import true_capacity
 
 if TYPE_CHECKING:
     from weft.scaling.demand import Want

@@ -11,7 +11,6 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from weft.domain.capacity import Capacity
 from weft.domain.texts.figures import digits, request_rate, seconds
 from weft.domain.values.changed import changed
 from weft.domain.values.made_often import made_often
@@ -19,14 +18,14 @@ from weft.scaling.forecasting.forecast import expected, forecast, is_old, persis
 from weft.scaling.forecasting.returning import returning
 from weft.scaling.forecasting.risk import margin_now
 from weft.scaling.looks import LOAD_WINDOW_SECONDS, NEARLY_ALL, SURELY, with_chance
-from weft.scaling.reading import is_backlog
+from weft.scaling.saturation import shown_ago, true_capacity
 from weft.scaling.sight import counted_rate, offered_rate
 from weft.scaling.staying import over_the_stay
-from weft.scaling.underperforming.slowness import without_outliers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from weft.domain.capacity import Capacity
     from weft.domain.forecast import ForecastState
     from weft.domain.scaling_spec import ScalingSpec
     from weft.scaling.forecasting.forecast import Forecast
@@ -37,8 +36,6 @@ if TYPE_CHECKING:
 # A backlog has to be worked off within this time, on top of serving new arrivals. Shorter would buy replicas for the
 # very requests that those already starting will serve.
 CATCH_UP_SECONDS = 300.0
-# A measured capacity below this fraction of the predicted one is a fault of the measurement or the engine, not demand.
-LEAST_TRUE_CAPACITY = 0.25
 # A count of the last seconds that exceeds the expected one by so many standard deviations is not chance.
 NO_CHANCE = 4.0
 # A risk that differs from the user's by less than this fraction of it is reported as the user's.
@@ -153,7 +150,7 @@ def want_for(sight: Sight, wished: Demand) -> Want:
         if reading is not None:
             told = f"{digits(reading.rate)} answered, {digits(reading.waiting)} waiting{_to_work_off(wished)}"
         said = f"{request_rate(wished.offered)} offered ({told}){_persisting(wished)}{_spare(request.spec)}"
-        return f"{said}{_foreseen(wished, now)}{_returning(wished, now)}; {_serves(capacity, needed)}"
+        return f"{said}{_foreseen(wished, now)}{_returning(wished, now)}; {_serves(capacity, needed)}{shown_ago(sight)}"
 
     may_shrink = reading is not None and reading.whole
     return Want(needed, may_shrink, basis, with_chance=likely_needed, serving=serving, rises=wished.rises)
@@ -295,38 +292,3 @@ def _surprising(sight: Sight, reading: LoadReading) -> float:
     if reading.arrivals <= usual + NO_CHANCE * math.sqrt(dispersion * max(1.0, usual)):
         return 0.0
     return counted_rate(reading, NEARLY_ALL)
-
-
-def true_capacity(sight: Sight) -> Capacity:
-    """What replicas serve: as predicted, or less if unchanged replicas, saturated for a minute, do less.
-
-    The prediction is calibrated already (`scaling/calibrating`), slowly and from quiet pools alone: a backlog stops
-    all learning. What is left to correct here is what calibration cannot see, and at once: a pool that is worse than
-    predicted by so much that it never got quiet, or got worse faster than factors follow. The two never meet: this
-    lasts as long as the backlog, is not remembered, only ever lowers a capacity, and teaches calibration nothing.
-    While a backlog shrinks, some replicas may have an empty queue, so the answered rate does not measure capacity.
-    """
-    request, reading = sight.request, sight.reading
-    predicted = request.capacity if math.isfinite(request.capacity.alone) else Capacity(0.0)
-    loads = sight.memory.loads
-    saturated = (
-        sight.same_replicas
-        and len(loads) > 1
-        and request.now - loads[0].at >= LOAD_WINDOW_SECONDS
-        and all(is_backlog(load.waiting, load.answered) for load in loads)
-        and loads[-1].waiting >= loads[0].waiting
-    )
-    if reading is None or not saturated:
-        return predicted
-    measured = _rate_of_one(sight, reading)
-    if predicted.alone > 0.0 and measured >= predicted.each(reading.answered):
-        return predicted
-    return Capacity(max(measured, predicted.alone * LEAST_TRUE_CAPACITY))
-
-
-def _rate_of_one(sight: Sight, reading: LoadReading) -> float:
-    """Mean requests per second of one replica, outliers left out."""
-    usual = without_outliers(sight.request.observation, sight.memory.outliers)
-    if usual is None or usual.requests_per_second is None:
-        return reading.rate / reading.answered
-    return usual.requests_per_second / usual.answered

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from weft.scaling.demand import held_want, want
+from weft.scaling.saturation import with_what_saturation_shows
 from weft.scaling.settle import ScaleAnswer, from_the_new_count, owned_count, settle
 from weft.scaling.sight import look
 
@@ -24,6 +25,6 @@ def scale_pool(request: ScaleRequest) -> ScaleAnswer:
 
 def _once(request: ScaleRequest) -> ScaleAnswer:
     """One decision; before the first one the declared rate stands in for metrics that do not exist yet."""
-    sight = look(request)
+    sight = with_what_saturation_shows(look(request))
     measured = want(sight)
     return settle(sight, measured if measured.replicas is not None else held_want(sight, measured.because))
