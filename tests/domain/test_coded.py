@@ -73,12 +73,12 @@ def test_the_transport_of_a_split_is_read_as_it_was() -> None:
 
 
 def test_every_value_of_the_domain_is_known_but_those_of_one_pass() -> None:
-    """The fabric and capacities are made anew in each pass, and actions are what follows from a decision."""
+    """The fabric, capacities and who is in front are made anew in each pass; actions follow from a decision."""
     modules = (
         importlib.import_module(each.name) for each in pkgutil.walk_packages(weft.domain.__path__, "weft.domain.")
     )
     kinds = {kind for module in modules for kind in vars(module).values() if _is_ours(kind)}
-    of_one_pass = {f"weft.domain.{name}" for name in ("action", "capacity", "fabric")}
+    of_one_pass = {f"weft.domain.{name}" for name in ("action", "capacity", "crews", "fabric")}
     assert of_one_pass == {kind.__module__ for kind in kinds - {*_kinds().values()}}
 
 
