@@ -88,8 +88,22 @@ def test_a_field_that_is_no_longer_wanted_is_seen() -> None:
     assert applied(world, plain) == [("Deployment", "chat-front")]
 
 
-def test_a_front_that_is_no_longer_wanted_is_deleted() -> None:
+def with_its_service(world: World, record: PoolRecord) -> World:
+    """The world once the API server has taken the change of the Service, and nothing else."""
+    applies = [action for action in world.look(record).actions if isinstance(action, ApplyObject)]
+    world.carry_out(*(each for each in applies if each.body["kind"] == "Service"))
+    return world
+
+
+def test_a_front_stays_until_the_service_leads_elsewhere() -> None:
+    """The API server may refuse that change, and requests would go to routers that are gone."""
     world = settled(FRONTED)
+    assert applied(world, ONE) == [("Service", "chat")]
+    assert not any(isinstance(action, DeleteObject) for action in world.look(ONE).actions)
+
+
+def test_a_front_that_is_no_longer_wanted_is_deleted() -> None:
+    world = with_its_service(settled(FRONTED), ONE)
     deletes = [action for action in world.look(ONE).actions if isinstance(action, DeleteObject)]
     gone = [("Deployment", "chat-front"), ("PodDisruptionBudget", "chat-front")]
     assert gone == [(action.kind, action.name) for action in deletes]
@@ -102,6 +116,7 @@ def test_nothing_of_others_is_deleted_whatever_kind_it_is_of() -> None:
         meta = {"name": f"their-{name}", "namespace": "team", "uid": f"their-{kind}"}
         ours = world.objects[kind, name]
         world.objects[kind, meta["name"]] = {**ours, "metadata": meta}
+    with_its_service(world, ONE)
     deletes = [action for action in world.look(ONE).actions if isinstance(action, DeleteObject)]
     assert ["chat-front", "chat-front"] == [action.name for action in deletes]
 

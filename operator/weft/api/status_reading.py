@@ -1,7 +1,8 @@
 """The persisted part of a status, read back exactly as it was decided.
 
 Each part is read alone: one that is unreadable (an older or a newer Weft wrote it) is as if it had never been written,
-and is decided anew.
+and is decided anew. Fields that this Weft does not know, as a newer one may write, are left out: without the rest of it
+an assignment would be given up, and its replica drained.
 """
 
 from __future__ import annotations
@@ -104,7 +105,7 @@ def _read(body: object, model: type[Shown], read: Callable[[Shown], Value]) -> V
     if not isinstance(body, dict):
         return None
     try:
-        return read(model.model_validate(body))
+        return read(model.model_validate(body, extra="ignore"))
     except (ValidationError, LookupError, ValueError, OverflowError):
         return None
 

@@ -80,6 +80,11 @@ class ObjectsAround:
         """The object with the kind and the name of a rendered one, whoever owns it."""
         return self.found.get(_identity(body))
 
+    def is_to_change(self, body: Json) -> bool:
+        """Whether an object of ours is not yet as it is rendered."""
+        record = self.at(body)
+        return record is not None and self.may_touch(record) and not has_all_of(record.body, body)
+
     def ours(self) -> list[tuple[Identity, ObjectRecord]]:
         """Objects that the resource owns and nobody deletes, in order: a few of all those of a namespace."""
         return sorted((known, record) for known, record in self.found.items() if self.may_touch(record))

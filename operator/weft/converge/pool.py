@@ -12,7 +12,7 @@ from weft.converge.conditions import pool_conditions
 from weft.converge.departures import Departures
 from weft.converge.domains import delete_left_over
 from weft.converge.engine_fronts import EngineFronts, engine_at_a_gateway, engine_of
-from weft.converge.objects import OF_GATEWAYS
+from weft.converge.objects import OF_GATEWAYS, OF_ROUTERS
 from weft.converge.observed_pool import ObservedPool
 from weft.converge.phases import with_phases
 from weft.converge.relabelling import Relabelling
@@ -42,10 +42,10 @@ from weft.render import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from weft.converge.leaving import Heard
-    from weft.converge.objects import ObjectsAround
+    from weft.converge.objects import Kind, ObjectsAround
     from weft.converge.replicas import Replica
     from weft.domain.cluster import ObjectRecord, PodRecord
     from weft.domain.fabric import Fabric
@@ -96,7 +96,7 @@ def converge_pool(
         *edited.actions,
         *delete_left_over(replicas, around),
         *around.apply(others),
-        *(around.delete_unwanted(wanted, OF_GATEWAYS if directly else ()) if knows_what_is_wanted else ()),
+        *(around.delete_unwanted(wanted, _spared(wanted, around, directly)) if knows_what_is_wanted else ()),
         *release_whole(pool, replicas, fabric, around),
         *created,
     )
@@ -107,6 +107,17 @@ def converge_pool(
     refused = front_refused or pods_refused or around.taken_budget(wanted)
     progress = _progress(pool, census, refused, unreached)
     return Convergence(actions, progress, again_seconds=again)
+
+
+def _spared(wanted: Sequence[Json], around: ObjectsAround, directly: bool) -> Collection[Kind]:  # noqa: FBT001 - as there
+    """Kinds of which nothing is deleted: a route until routers answer, and routers until the Service leads elsewhere.
+
+    The API server may refuse the change of the Service, and requests would go to routers that are gone.
+    """
+    if directly:
+        return OF_GATEWAYS
+    services = [each for each in wanted if each["kind"] == "Service"]
+    return OF_ROUTERS if any(around.is_to_change(each) for each in services) else ()
 
 
 def _counted(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from weft.domain.errors import Invalid
 from weft.shaping import sizes_conflict
 
 if TYPE_CHECKING:
@@ -26,5 +27,13 @@ def exchange_kv(before: Sequence[Plan], pair: Pair, catalog: Catalog) -> bool:
 def _keep_it_alike(before: Plan, after: Plan, catalog: Catalog) -> bool:
     """On GPUs of one generation, and in one precision."""
     old, new = before.shape, after.shape
-    generations = {catalog.accelerator(each.accelerator).generation for each in (old, new)}
+    generations = {_generation(each.accelerator, catalog) for each in (old, new)}
     return len(generations) == 1 and old.precision is new.precision
+
+
+def _generation(accelerator: str, catalog: Catalog) -> str:
+    """The generation of its GPUs; of one that only another release knows its name."""
+    try:
+        return catalog.accelerator(accelerator).generation
+    except Invalid:
+        return accelerator
