@@ -257,3 +257,11 @@ def test_a_replica_leaves_a_picker_by_its_label_whatever_it_runs(engine: EngineN
     world = settled(record)
     leaving = replace(record, status=replace(record.status, assignments=()))
     assert next(type(action) for action in world.look(leaving).actions) is UnroutePod
+
+
+def test_a_route_whose_endpoints_could_not_be_made_leads_nowhere() -> None:
+    """A policy may forbid that kind: the Gateway accepts the route all the same."""
+    world = settled(ROUTED)
+    gateway_says(world, ("Accepted", "True", ""))
+    del world.objects["InferencePool", "chat"]
+    assert ready(world, ROUTED) == ("False", Reason.FrontStarting)

@@ -234,7 +234,8 @@ def test_a_split_is_ready_by_the_replicas_that_are_reached_alone() -> None:
     for _ in range(20):
         world.turn()
         world.dead = frozenset(world.pairs() - {old})
-    assert world.told("Ready")[0] == "True"
+    ready = world.told("Ready")
+    assert (ready[0], ready[2]) == ("True", "4 of 4 prefill, 4 of 4 decode replicas serve")
     for half in HALVES:
         for name in world.engines(half, old)[:3]:
             world.cluster.stumble(name)

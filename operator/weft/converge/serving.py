@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weft.domain.reasons import Explanation, Reason
-from weft.render import ROUTE, ROUTER_ACCOUNT, chooses_replicas, front_image, front_name, verdicts
+from weft.render import ENDPOINTS, ROUTE, ROUTER_ACCOUNT, chooses_replicas, front_image, front_name, verdicts
 
 if TYPE_CHECKING:
     from weft.converge.objects import ObjectsAround
@@ -52,6 +52,10 @@ def image_of_front(around: ObjectsAround, of: str) -> str:
 
 def route_trouble(around: ObjectsAround) -> Explanation | None:
     """Why no Gateway sends requests by the HTTPRoute of a resource, or None once one does, whatever others say."""
+    if around.mine(*ENDPOINTS, around.owner.name) is None:
+        return Explanation(
+            Reason.FrontStarting, f"InferencePool {around.owner.name} of {ENDPOINTS[0]} is not there yet"
+        )
     record = around.mine(*ROUTE, around.owner.name)
     said = tuple(verdicts(record.body)) if record is not None else ()
     refusing = next((each for each in said if each.refuses is not None), None)

@@ -73,19 +73,26 @@ def split_conditions(
     `paired` says that both halves answer behind a front: requests are served then, though perhaps by too few for Ready.
     """
     stalled = stall(split.conditions, split.problem or told.refused)
-    counts = ", ".join(
-        f"{side.ready} of {side.census.desired if side.census else 0} {side.role.value.lower()}" for side in sides
-    )
+    counts = _counts(sides, [side.ready for side in sides])
     said = said_false(split.conditions, "Planned") or said_false(split.conditions, "Placed")
     waiting = next((f"; {side.census.waiting}" for side in sides if side.census and side.census.waiting), "")
     starting = said or Explanation(Reason.ReplicasStarting, f"{counts} replicas are ready{waiting}")
     not_ready = told.trouble or (None if paired and _enough_serve(sides, told.reached) else stalled or starting)
-    serving = Condition("Ready", "True", Explanation(Reason.Serving, f"{counts} replicas serve"))
+    reached = _counts(sides, [min(side.ready, _serving(side, told.reached)) for side in sides])
+    serving = Condition("Ready", "True", Explanation(Reason.Serving, f"{reached} replicas serve"))
     found = (Condition("Ready", "False", not_ready) if not_ready is not None else serving,)
     if stalled is not None:
         return (*found, Condition("Stalled", "True", stalled))
     moving = _moving(sides, counts, told.awaited)
     return (*found, Condition("Reconciling", "True", moving)) if moving is not None else found
+
+
+def _counts(sides: Sequence[SideState], replicas: Sequence[int]) -> str:
+    """`2 of 3 prefill, 1 of 1 decode`."""
+    return ", ".join(
+        f"{count} of {side.census.desired if side.census else 0} {side.role.value.lower()}"
+        for side, count in zip(sides, replicas, strict=True)
+    )
 
 
 def _enough_serve(sides: Sequence[SideState], reached: Container[str]) -> bool:
