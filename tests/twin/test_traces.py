@@ -346,3 +346,9 @@ def test_a_part_starts_its_clock_anew() -> None:
     found = trace(1000).part(600.0, 1200.0)
     assert 0.0 <= found.arrivals[0] <= found.arrivals[-1] < 600.0
     assert len(found) == len(found.blocks) == int(np.sum((trace(1000).arrivals >= 600) & (trace(1000).arrivals < 1200)))
+
+
+def test_whole_numbers_of_json_may_stand_between_quotes() -> None:
+    """As exporters write what may have 64 bits."""
+    found = read('{"timestamp": 0, "input_length": "308", "output_length": "131"}\n')
+    assert (found.inputs.tolist(), found.outputs.tolist()) == ([308], [131])

@@ -21,7 +21,12 @@ class TraceSource(NamedTuple):
 
 
 def whole(value: object) -> int:
-    """Read a whole number, even one that is a float in the file; a gap (None, NaN) counts as 0. Raises for all else."""
+    """Read a whole number, even one that is a float in the file, or between quotes, as 64 bits are in exported JSON.
+
+    A gap (None, NaN) counts as 0. Raises `TypeError` or `ValueError` for all else.
+    """
+    if isinstance(value, str) and value.isascii() and value.isdecimal():
+        return int(value)
     if value is None or value != value:  # noqa: PLR0124 - only NaN differs from itself
         return 0
     if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value):
