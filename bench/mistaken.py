@@ -29,22 +29,25 @@ BURSTS = "burst:rate=6,times=3,every=900,lasting=240,seconds=7200"
 RISES, FALLS = "ramp:from=2,to=24,over=3600,seconds=7200", "ramp:from=20,to=1,over=5400,seconds=9000"
 WIDE_STEP = "step:from=10,to=30,at=1800,seconds=5400"
 WIDE_BURSTS = "burst:rate=10,times=3,every=900,lasting=240,seconds=7200"
+SLOW_RISE = "ramp:from=43.9,to=74.6,over=6000,seconds=7200,isl=380,osl=67"
+FEW_LONG = "poisson:rate=1.6,seconds=7200,isl=2580,osl=433"
 DENSE, EXPERTS = ("meta-llama/Llama-3.1-8B-Instruct", "L40S"), ("Qwen/Qwen3-30B-A3B", "H100")
+OPEN = ("openai/gpt-oss-120b", "H100")
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
     """A pool and its traffic; `prompts` and `steps` are how much longer engines truly take for them than predicted.
 
-    `declared` requests/s have prompts of so many `tokens`; those that come have 1,000.
+    `declared` requests/s have prompts and answers of so many tokens; those that come have 1,000 and 200 unless told.
     """
 
     target: dict[str, Any]
     trace: str
     prompts: float = 1.0
     steps: float = 1.0
-    declared: int = 4
-    tokens: int = 1000
+    declared: str = "4"
+    tokens: tuple[int, int] = (1000, 200)
     front: FrontRule = FrontRule.LeastLoad
     seed: int = 0
     model: tuple[str, str] = DENSE
@@ -52,13 +55,13 @@ class Case:
     @property
     def body(self) -> dict[str, Any]:
         """The InferencePool."""
-        name, accelerator = self.model
+        (name, accelerator), (prompt, answer) = self.model, self.tokens
         spec = {
             "model": {"id": name},
             "workload": {
                 "requestsPerSecond": self.declared,
-                "inputTokens": {"mean": self.tokens},
-                "outputTokens": {"mean": 200},
+                "inputTokens": {"mean": prompt},
+                "outputTokens": {"mean": answer},
             },
             "slo": self.target,
             "scaling": {"maxReplicas": 100},
@@ -81,13 +84,15 @@ class Case:
 
 
 AT_250, AT_400, P99 = {"ttft": {"p95": "250ms"}}, {"ttft": {"p95": "400ms"}}, {"ttft": {"p99": "400ms"}}
-TPOT, AT_500 = {"tpot": {"p95": "40ms"}, "ttft": {"p95": "800ms"}}, {"ttft": {"p95": "500ms"}}
+AT_470, AT_500 = {"ttft": {"p95": "470ms"}}, {"ttft": {"p95": "500ms"}}
+TPOT = {"tpot": {"p95": "40ms"}, "ttft": {"p95": "800ms"}}
+BOTH_TIGHT = {"tpot": {"p95": "20ms"}, "ttft": {"p95": "240ms"}}
 CASES = (
     Case(AT_250, STEP),
     Case(AT_250, BURSTS, seed=1),
     Case(AT_250, RISES, seed=2),
-    Case(AT_250, FALLS, declared=20, seed=1),
-    Case(AT_250, FALLS, declared=20, seed=1, front=FrontRule.RoundRobin),
+    Case(AT_250, FALLS, declared="20", seed=1),
+    Case(AT_250, FALLS, declared="20", seed=1, front=FrontRule.RoundRobin),
     Case(AT_250, STEP, prompts=0.8, steps=0.8),
     Case(AT_400, STEP, prompts=1.25),
     Case(AT_400, STEP, prompts=1.5),
@@ -96,10 +101,12 @@ CASES = (
     Case(TPOT, "burst:rate=16,times=2,every=900,lasting=240,seconds=7200", seed=1),
     Case(TPOT, "burst:rate=16,times=2,every=900,lasting=240,seconds=7200", steps=1.25, seed=1),
     *(
-        Case(AT_500, trace, prompts=prompts, declared=10, tokens=2000, model=EXPERTS)
+        Case(AT_500, trace, prompts=prompts, declared="10", tokens=(2000, 200), model=EXPERTS)
         for trace in (WIDE_STEP, WIDE_BURSTS)
         for prompts in (1.0, 1.4)
     ),
+    Case(BOTH_TIGHT, SLOW_RISE, 1.37, 1.08, declared="43.9", tokens=(380, 67), seed=33, model=OPEN),
+    Case(AT_470, FEW_LONG, 0.92, 1.08, declared="1.6", tokens=(2580, 433), seed=113),
 )
 
 

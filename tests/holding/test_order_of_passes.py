@@ -65,6 +65,7 @@ def test_a_generation_that_an_edit_skips_keeps_a_pair_for_as_long_as_its_routers
     world = with_two_fronts(counts, order)
     edited_again(world, 32)
     world.turn(30)
+    assert 1 == len(world.pairs())
 
 
 @pytest.mark.parametrize("order", ["dsc", "dcs", "scd", "csd"])

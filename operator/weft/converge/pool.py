@@ -96,7 +96,7 @@ def converge_pool(
         *edited.actions,
         *delete_left_over(replicas, around),
         *around.apply(others),
-        *(around.delete_unwanted(wanted, _spared(wanted, around, directly)) if knows_what_is_wanted else ()),
+        *(around.delete_unwanted(wanted, _spared(wanted, around, directly=directly)) if knows_what_is_wanted else ()),
         *release_whole(pool, replicas, fabric, around),
         *created,
     )
@@ -109,7 +109,7 @@ def converge_pool(
     return Convergence(actions, progress, again_seconds=again)
 
 
-def _spared(wanted: Sequence[Json], around: ObjectsAround, directly: bool) -> Collection[Kind]:  # noqa: FBT001 - as there
+def _spared(wanted: Sequence[Json], around: ObjectsAround, *, directly: bool) -> Collection[Kind]:
     """Kinds of which nothing is deleted: a route until routers answer, and routers until the Service leads elsewhere.
 
     The API server may refuse the change of the Service, and requests would go to routers that are gone.
