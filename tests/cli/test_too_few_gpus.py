@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from tests.cli.terminal import listed, node, weft, written
+from tests.cli.terminal import listed, node, pool, weft, written
 from tests.cli.test_study import crowded, study
 
 if TYPE_CHECKING:
@@ -36,6 +36,17 @@ def test_a_form_for_which_the_fabric_has_too_few_gpus_is_not_exported(tmp_path: 
     found = json.loads(weft("plan", "-f", asked, "--fabric", "18xGB200", "--export", str(file), "-o", "json").out)
     assert found[0]["pools"][0]["study"]["otherForm"]["lacks"]
     assert yaml.safe_load(file.read_text())["kind"] == "InferencePool"
+
+
+def test_a_second_choice_says_what_lacks_places_and_not_that_it_runs_already(tmp_path: Path) -> None:
+    """A plan decides more than once, and by the second time the first choice is there; it saves less than a change."""
+    load = {"requestsPerSecond": "90", "inputTokens": {"mean": 2000}, "outputTokens": {"mean": 300}}
+    targets = {"ttft": {"p95": "2s"}, "tpot": {"p95": "50ms"}}
+    file = written(tmp_path / "pool.yaml", pool(workload=load, slo=targets))
+    out = weft("plan", "-f", file, "--fabric", "1xH200,1xH100").out
+    assert "HolesTooSmall: H100 BF16 TP1 would be better, but nothing has room for 10 of it" in out
+    assert "ShapeKept" not in out
+    assert "the running" not in out
 
 
 def test_gpus_that_nodes_have_lost_are_counted_beside_the_others(tmp_path: Path) -> None:

@@ -120,7 +120,7 @@ def _rested(snapshot: Snapshot, catalog: Catalog) -> tuple[Snapshot, dict[str, P
     """Decide repeatedly, with the decisions as status, until nothing changes or for `PASSES` rounds."""
     from weft.decide import decide  # half of the loading time: bad input is reported before
 
-    decisions = decide(snapshot, catalog)
+    first = decisions = decide(snapshot, catalog)
     for _ in range(PASSES):
         statuses = {decision.key.uid: decision.status for decision in decisions.pools}
         pools = tuple(replace(pool, status=statuses.get(pool.key.uid, pool.status)) for pool in snapshot.pools)
@@ -128,8 +128,25 @@ def _rested(snapshot: Snapshot, catalog: Catalog) -> tuple[Snapshot, dict[str, P
             break
         snapshot = replace(snapshot, pools=pools, memory=decisions.memory)
         decisions = decide(snapshot, catalog)
-    by_uid = {decision.key.uid: decision for decision in decisions.pools}
+    chosen = {decision.key.uid: decision for decision in first.pools}
+    by_uid = {each.key.uid: _with_why_it_was_chosen(chosen.get(each.key.uid), each) for each in decisions.pools}
     return snapshot, by_uid, {decision.key.uid: decision for decision in decisions.splits}
+
+
+def _with_why_it_was_chosen(first: PoolDecision | None, last: PoolDecision) -> PoolDecision:
+    """Return the last decision with the verdict on its shape by which that was chosen, and not why it stays since.
+
+    Nothing of a plan from files runs yet, and a plan decides more than once.
+    """
+    before, plan = None if first is None else first.status.plan, last.status.plan
+    if before is None or plan is None or plan.verdict.reason is not Reason.ShapeKept or before.shape != plan.shape:
+        return last
+    plan = replace(plan, verdict=before.verdict, alternatives=before.alternatives)
+    conditions = tuple(
+        replace(one, explanation=before.verdict) if one.explanation.reason is Reason.ShapeKept else one
+        for one in last.conditions
+    )
+    return replace(last, status=replace(last.status, plan=plan), conditions=conditions)
 
 
 def _pool_told(pool: PoolRecord, decision: PoolDecision) -> PlannedResource:
