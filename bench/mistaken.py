@@ -30,6 +30,8 @@ RISES, FALLS = "ramp:from=2,to=24,over=3600,seconds=7200", "ramp:from=20,to=1,ov
 WIDE_STEP = "step:from=10,to=30,at=1800,seconds=5400"
 WIDE_BURSTS = "burst:rate=10,times=3,every=900,lasting=240,seconds=7200"
 SLOW_RISE = "ramp:from=43.9,to=74.6,over=6000,seconds=7200,isl=380,osl=67"
+LONG_BURSTS = "burst:rate=9.5,times=2,every=900,lasting=240,seconds=7200,isl=4620,osl=91"
+LONGER_BURSTS = "burst:rate=9.3,times=2,every=900,lasting=240,seconds=7200,isl=5260,osl=296"
 FEW_LONG = "poisson:rate=1.6,seconds=7200,isl=2580,osl=433"
 DENSE, EXPERTS = ("meta-llama/Llama-3.1-8B-Instruct", "L40S"), ("Qwen/Qwen3-30B-A3B", "H100")
 OPEN = ("openai/gpt-oss-120b", "H100")
@@ -37,9 +39,10 @@ OPEN = ("openai/gpt-oss-120b", "H100")
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A pool and its traffic; `prompts` and `steps` are how much longer engines truly take for them than predicted.
+    """A pool or a split over TCP, and its traffic.
 
-    `declared` requests/s have prompts and answers of so many tokens; those that come have 1,000 and 200 unless told.
+    `prompts` and `steps` are how much longer engines truly take for them than predicted. `declared` requests/s have
+    prompts and answers of so many tokens; those that come have 1,000 and 200 unless told.
     """
 
     target: dict[str, Any]
@@ -51,10 +54,11 @@ class Case:
     front: FrontRule = FrontRule.LeastLoad
     seed: int = 0
     model: tuple[str, str] = DENSE
+    split: bool = False
 
     @property
     def body(self) -> dict[str, Any]:
-        """The InferencePool."""
+        """The InferencePool or PDSplit."""
         (name, accelerator), (prompt, answer) = self.model, self.tokens
         spec = {
             "model": {"id": name},
@@ -67,8 +71,10 @@ class Case:
             "scaling": {"maxReplicas": 100},
             "placement": {"accelerators": [accelerator]},
         }
-        metadata = {"name": "chat", "namespace": "default"}
-        return {"apiVersion": "weft.dev/v1alpha1", "kind": "InferencePool", "metadata": metadata, "spec": spec}
+        if self.split:
+            spec["kvTransfer"] = {"connector": "NIXL", "transport": "TCP"}
+        kind, metadata = "PDSplit" if self.split else "InferencePool", {"name": "chat", "namespace": "default"}
+        return {"apiVersion": "weft.dev/v1alpha1", "kind": kind, "metadata": metadata, "spec": spec}
 
     @property
     def words(self) -> str:
@@ -76,6 +82,7 @@ class Case:
         (metric, targets), *_ = self.target.items()
         percentile, seconds = next(iter(targets.items()))
         name, target = self.model[0].rpartition("/")[2], f"{metric.upper()} {percentile} {seconds}"
+        name = f"{name}, split" if self.split else name
         return f"{name} | {target} | `{self.trace}`{self._turns} | {self.prompts:g}, {self.steps:g}"
 
     @property
@@ -85,6 +92,7 @@ class Case:
 
 AT_250, AT_400, P99 = {"ttft": {"p95": "250ms"}}, {"ttft": {"p95": "400ms"}}, {"ttft": {"p99": "400ms"}}
 AT_470, AT_500 = {"ttft": {"p95": "470ms"}}, {"ttft": {"p95": "500ms"}}
+AT_1880, AT_2330 = {"ttft": {"p95": "1880ms"}}, {"ttft": {"p95": "2330ms"}}
 TPOT = {"tpot": {"p95": "40ms"}, "ttft": {"p95": "800ms"}}
 BOTH_TIGHT = {"tpot": {"p95": "20ms"}, "ttft": {"p95": "240ms"}}
 CASES = (
@@ -104,6 +112,10 @@ CASES = (
         Case(AT_500, trace, prompts=prompts, declared="10", tokens=(2000, 200), model=EXPERTS)
         for trace in (WIDE_STEP, WIDE_BURSTS)
         for prompts in (1.0, 1.4)
+    ),
+    Case(AT_1880, LONG_BURSTS, 1.46, 1.14, declared="9.5", tokens=(4620, 91), seed=1, split=True),
+    Case(
+        {"ttft": {"p95": "2330ms"}}, LONGER_BURSTS, 1.41, 1.29, declared="9.3", tokens=(5260, 296), seed=7, split=True
     ),
     Case(BOTH_TIGHT, SLOW_RISE, 1.37, 1.08, declared="43.9", tokens=(380, 67), seed=33, model=OPEN),
     Case(AT_470, FEW_LONG, 0.92, 1.08, declared="1.6", tokens=(2580, 433), seed=113),

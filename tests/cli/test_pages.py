@@ -101,6 +101,18 @@ def test_explain_tells_what_was_learnt_of_the_planned_shape() -> None:
     assert "calibrated" not in _text(explanation(body))
 
 
+def test_explain_tells_the_load_at_which_targets_were_met_in_the_planned_shape() -> None:
+    body = _with_status(pool())
+    release, shape = body["status"]["plan"]["engineRelease"], body["status"]["plan"]["shape"]
+    proven = {"targets": "TTFT p95 1.5 s", "requestsPerSecond": "0.813", "replicas": 22}
+    of = f"Llama as {shape} on {release['name']} {release['version']}"
+    body["status"]["proven"] = {"subject": of, **proven, "inputTokens": "4600", "outputTokens": "91"}
+    told = "proven: TTFT p95 1.5 s was met at 0.813 requests/s on each of 22 replicas, 4600 and 91 tokens in and out"
+    assert told in _text(explanation(body))
+    body["status"]["proven"]["subject"] = "Llama as H100 FP8 TP8 on VLLM 0.32.0"
+    assert "proven" not in _text(explanation(body))
+
+
 def test_explain_shows_conditions_in_the_order_in_which_they_depend() -> None:
     page = _text(explanation(_with_status(pool())))
     places = [page.index(f"\n{kind} ") for kind in ("Planned", "Placed", "Ready", "SLOMet", "NetworkBound")]

@@ -12,7 +12,7 @@ from weft.domain.workload import Role
 from weft.scaling import ScaleAnswer, ScaleRequest, scale_pool
 
 if TYPE_CHECKING:
-    from weft.domain.calibration import Calibrated
+    from weft.domain.calibration import Calibrated, ProvenLoad
     from weft.domain.reasons import Reason
 
 AUTO = ScalingSpec(max_replicas=10, scale_down_delay_seconds=300.0, headroom=0.1)
@@ -39,6 +39,7 @@ class Pool:
     current: int = 0
     declared_capacity: float = 0.0
     calibration: tuple[Calibrated, ...] = ()
+    proven: ProvenLoad | None = None
     answer: ScaleAnswer | None = None
     history: list[int] = field(default_factory=list)
 
@@ -58,6 +59,7 @@ class Pool:
             previous=last.explanation if last else None,
             declared_capacity=self.declared_capacity,
             calibration=self.calibration,
+            proven=self.proven,
         )
 
     def step(self, observation: PoolObservation | None, seconds: float = 10.0) -> ScaleAnswer:

@@ -141,6 +141,17 @@ class CalibrationStatus(ApiModel):
     updated: Instant = Field(description="When these figures were written.")
 
 
+class ProvenStatus(ApiModel):
+    """The load at which replicas were seen to meet the targets, whatever is predicted."""
+
+    subject: Annotated[str, Field(max_length=512)] = Field(description="Model, shape and engine.")
+    targets: Word = Field(description="The targets that were met.")
+    requests_per_second: Figure = Field(description="Of each replica.")
+    replicas: Annotated[int, Field(ge=1)] = Field(description="How many shared the traffic.")
+    input_tokens: Figure = Field(description="Mean tokens of a prompt without those from the prefix cache.")
+    output_tokens: Figure = Field(description="Mean tokens of an answer.")
+
+
 class ForecastStatus(ApiModel):
     """What was learnt of the traffic, for the next process of the operator."""
 
@@ -238,6 +249,9 @@ class InferencePoolStatus(ApiModel):
         description="Factors by which the pool differs from its prediction, by shape, the latest first; rewritten "
         "after a change of 5 %, at most every 5 minutes.",
         json_schema_extra=ATOMIC,
+    )
+    proven: ProvenStatus | None = described(
+        "The load at which targets were met: no prediction counts on replicas for less of it."
     )
     forecast: ForecastStatus | None = described(
         "What was learnt of the traffic; rewritten after a change of 5 %, at most every 15 minutes."

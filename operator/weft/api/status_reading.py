@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from weft.api import plan_status, status_fields
 from weft.api import status as shown
 from weft.api.figures import read_figure, read_milliseconds
-from weft.domain.calibration import MOST_FACTOR, Calibrated, CalibrationSubject
+from weft.domain.calibration import MOST_FACTOR, Calibrated, CalibrationSubject, ProvenLoad
 from weft.domain.forecast import KeptForecast
 from weft.domain.moves import Relocation
 from weft.domain.reasons import Explanation, Reason
@@ -70,6 +70,7 @@ def read_pool_status(status: Json) -> PoolStatus:
         scale=_part(status, "scale", status_fields.Explained, _explanation),
         observed=_part(status, "observed", shown.PoolObservedStatus, _observed),
         calibration=tuple(_items(status, "calibration", shown.CalibrationStatus, _calibrated)),
+        proven=_part(status, "proven", shown.ProvenStatus, _proven),
         moves=tuple(_items(status, "moves", shown.RelocationStatus, _relocation)),
         opening=_words(status.get("opening")),
         avoided=tuple(_items(status, "avoided", shown.AvoidedStatus, _avoided)),
@@ -254,6 +255,14 @@ def _calibrated(read: shown.CalibrationStatus) -> Calibrated:
         raise ValueError("no measurement gives such a tail")
     factors = Calibration(prefill, decode, read.points, read.prompt_points, *tails)
     return Calibrated(subject, factors, read_instant(read.updated))
+
+
+def _proven(read: shown.ProvenStatus) -> ProvenLoad:
+    """Raises `ValueError` for a load or lengths of nothing."""
+    rate, *tokens = map(read_figure, (read.requests_per_second, read.input_tokens, read.output_tokens))
+    if min(rate, *tokens) <= 0.0:
+        raise ValueError("no replica is proven by nothing")
+    return ProvenLoad(read.subject, read.targets, rate, read.replicas, *tokens)
 
 
 def _observed(read: shown.PoolObservedStatus) -> Observed:

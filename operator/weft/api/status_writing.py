@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from weft.api.rules import Json
-    from weft.domain.calibration import Calibrated
+    from weft.domain.calibration import Calibrated, ProvenLoad
     from weft.domain.decision import PoolDecision, SplitDecision
     from weft.domain.forecast import KeptForecast
     from weft.domain.moves import Relocation
@@ -58,6 +58,7 @@ def pool_status(decision: PoolDecision, live_status: Json, now: float) -> Json:
         scale=_explained(status.scale) if status.scale else None,
         observed=observed_figures(status.observed, live_status.get("observed"), now),
         calibration=[_calibrated(each) for each in status.calibration] or None,
+        proven=_proven(status.proven) if status.proven else None,
         forecast=_forecast(status.forecast) if status.forecast else None,
         startUp=_start_up(status.start_up) if status.start_up else None,
         moves=[_relocation(each) for each in status.moves[:MOST_REPLICAS]] or None,
@@ -284,6 +285,17 @@ def _calibrated(calibrated: Calibrated) -> Json:
             if tail is not None
         },
         "updated": instant(calibrated.updated),
+    }
+
+
+def _proven(proven: ProvenLoad) -> Json:
+    return {
+        "subject": proven.subject,
+        "targets": proven.targets,
+        "requestsPerSecond": figure(proven.rate),
+        "replicas": proven.replicas,
+        "inputTokens": figure(proven.input_tokens),
+        "outputTokens": figure(proven.output_tokens),
     }
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weft.domain.shape import Calibration
+from weft.domain.values.made_often import made_often
 
 if TYPE_CHECKING:
     from weft.domain.hardware import Precision
@@ -33,10 +34,31 @@ class CalibrationSubject:
         """The subject for a model in a shape on a release."""
         return CalibrationSubject(model, release, shape.accelerator, shape.precision, str(shape))
 
+    @property
+    def words(self) -> str:
+        """The subject in words, such as `meta-llama/Llama-3.1-8B-Instruct as L40S BF16 TP1 on VLLM 0.32.0`."""
+        return f"{self.model} as {self.shape} on {self.release.name.value} {self.release.version}"
+
     def is_kin_of(self, other: CalibrationSubject) -> bool:
         """Whether both differ in parallelism alone, for which the model errs in the same direction."""
         mine, theirs = ((each.model, each.release, each.accelerator, each.precision) for each in (self, other))
         return mine == theirs
+
+
+@made_often
+@dataclass(frozen=True, slots=True)
+class ProvenLoad:
+    """Requests a second (`rate`) at which each of so many replicas was seen to meet its targets.
+
+    `subject` and `targets` are in words. Requests had so many tokens on average, those of prompts without cached ones.
+    """
+
+    subject: str
+    targets: str
+    rate: float
+    replicas: int
+    input_tokens: float
+    output_tokens: float
 
 
 @dataclass(frozen=True, slots=True)

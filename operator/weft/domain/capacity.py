@@ -69,6 +69,15 @@ class Capacity:
         alone = min(self.alone, each)
         return Capacity(alone, tuple([min(gain * self.alone, each) / alone for gain in self.gains]))
 
+    def at_least(self, each: tuple[float, ...]) -> Capacity:
+        """The same where one, two, ... replicas serve no fewer than so many requests a second each.
+
+        More replicas than are told serve no fewer than the last; none of them is below the one before.
+        """
+        known = [max(self.each(replicas), least) for replicas, least in enumerate(each, 1)]
+        known += [max(self.each(replicas), each[-1]) for replicas in range(len(each) + 1, len(self.gains) + 1)]
+        return Capacity(known[0], tuple([rate / known[0] for rate in known]))
+
     def lone(self) -> Capacity:
         """The same of replicas that share no queue."""
         return Capacity(self.alone) if self.gains else self

@@ -9,7 +9,7 @@ from weft.domain.reasons import Reason
 from weft.domain.values.made_often import made_often
 
 if TYPE_CHECKING:
-    from weft.domain.calibration import Calibrated, CalibrationSubject
+    from weft.domain.calibration import Calibrated, CalibrationSubject, ProvenLoad
     from weft.domain.forecast import ForecastState
     from weft.domain.reasons import Explanation
     from weft.domain.shape import Calibration
@@ -31,6 +31,21 @@ class LoadSample:
     at_front: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class LoadEvidence:
+    """How many requests were in time at one load: the `shares` within each target, over so many `requests`.
+
+    `rate` is requests a second of each of the replicas, with so many tokens on average.
+    """
+
+    replicas: int
+    rate: float
+    requests: float
+    shares: tuple[float, ...]
+    input_tokens: float
+    output_tokens: float
+
+
 @made_often
 @dataclass(frozen=True, slots=True)
 class CalibrationMemory:
@@ -38,7 +53,8 @@ class CalibrationMemory:
 
     `quiet_since` is when the present unbroken quiet window began, and `pods` are those that were ready then; `last` is
     when the last measurement was taken. `prefill` and `decode` are logarithms of the factors that the latest
-    measurements imply. `news` is the event of the pass that took the last one. Times are epoch seconds.
+    measurements imply. `news` is the event of the pass that took the last one. `evidence` is collected at the present
+    load, and `proven` what it has shown so far. Times are epoch seconds.
     """
 
     subject: CalibrationSubject
@@ -49,6 +65,8 @@ class CalibrationMemory:
     prefill: tuple[float, ...] = ()
     decode: tuple[float, ...] = ()
     news: Explanation | None = None
+    evidence: LoadEvidence | None = None
+    proven: ProvenLoad | None = None
 
 
 @dataclass(frozen=True, slots=True)

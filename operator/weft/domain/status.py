@@ -10,7 +10,7 @@ from weft.domain.values.made_often import made_often
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from weft.domain.calibration import Calibrated
+    from weft.domain.calibration import Calibrated, ProvenLoad
     from weft.domain.cluster import PodRecord
     from weft.domain.forecast import KeptForecast
     from weft.domain.moves import Relocation
@@ -176,6 +176,7 @@ class PoolStatus:
     """The persisted state of a pool. `next_replica` is the next unused replica id: ids are never reused.
 
     `calibration` are the factors in use, the latest first: of the running shape, and of earlier ones.
+    `proven` is the load at which its replicas were last seen to meet their targets.
     `moves` are replicas that make room for other pools, and those that did so in the last hour; `opening` are the nodes
     that others are vacating for this pool's next replica, and `avoided` those to use last for it, the latest first.
     `forecast` is what a new process resumes from, and `start_up` the duration of a start of the planned shape.
@@ -193,6 +194,7 @@ class PoolStatus:
     scale: Explanation | None = None
     observed: Observed | None = None
     calibration: tuple[Calibrated, ...] = ()
+    proven: ProvenLoad | None = None
     moves: tuple[Relocation, ...] = ()
     opening: tuple[str, ...] = ()
     avoided: tuple[Avoided, ...] = ()

@@ -12,6 +12,7 @@ What all of them read. `reading`: which metrics can be trusted. `looks`: the sam
 
 from __future__ import annotations
 
+from weft.scaling.calibrating.proving import holds, targets_in_words
 from weft.scaling.forecasting.keeping import is_carried_along, is_worth_a_write, kept_now, restored
 from weft.scaling.forecasting.risk import without_costs
 from weft.scaling.pool import scale_pool
@@ -30,6 +31,7 @@ __all__ = [
     "ScaleAnswer",
     "ScaleRequest",
     "backlog",
+    "holds",
     "is_backlog",
     "is_carried_along",
     "is_resolved",
@@ -45,5 +47,6 @@ __all__ = [
     "restored",
     "scale_pool",
     "scale_split",
+    "targets_in_words",
     "without_costs",
 ]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from weft.domain.texts.figures import counted, request_rate
 from weft.domain.workload import Role
 from weft.scaling.bounds import bounds_of, own_bounds_of
-from weft.scaling.saturation import true_capacity
+from weft.scaling.saturation import counted_on, true_capacity
 
 if TYPE_CHECKING:
     from weft.scaling.demand import Want
@@ -68,6 +68,6 @@ def _takes(sight: Sight, rate: float) -> int:
     that shows nothing of what prefill can do, while a slow decode is its own.
     """
     request = sight.request
-    capacity = request.capacity if request.role is Role.Prefill else true_capacity(sight)
+    capacity = counted_on(request) if request.role is Role.Prefill else true_capacity(sight)
     takes, keeps_all = request.spec.needed(rate, capacity), sight.backlogged or not sight.tells_everything
     return max(takes, request.current) if keeps_all or request.network_bound else takes

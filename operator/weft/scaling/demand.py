@@ -18,7 +18,7 @@ from weft.scaling.forecasting.forecast import expected, forecast, is_old, persis
 from weft.scaling.forecasting.returning import returning
 from weft.scaling.forecasting.risk import margin_now
 from weft.scaling.looks import LOAD_WINDOW_SECONDS, NEARLY_ALL, SURELY, with_chance
-from weft.scaling.saturation import shown_ago, true_capacity
+from weft.scaling.saturation import shown_ago, true_capacity, what_is_proven
 from weft.scaling.sight import counted_rate, offered_rate
 from weft.scaling.staying import over_the_stay
 
@@ -150,7 +150,7 @@ def want_for(sight: Sight, wished: Demand) -> Want:
         if reading is not None:
             told = f"{digits(reading.rate)} answered, {digits(reading.waiting)} waiting{_to_work_off(wished)}"
         said = f"{request_rate(wished.offered)} offered ({told}){_persisting(wished)}{_spare(request.spec)}"
-        return f"{said}{_foreseen(wished, now)}{_returning(wished, now)}; {_serves(capacity, needed)}{shown_ago(sight)}"
+        return f"{said}{_foreseen(wished, now)}{_returning(wished, now)}; {_served(sight, capacity, needed)}"
 
     may_shrink = reading is not None and reading.whole
     return Want(needed, may_shrink, basis, with_chance=likely_needed, serving=serving, rises=wished.rises)
@@ -229,6 +229,14 @@ def _declared(request: ScaleRequest) -> int:
     """Replicas for the declared rate, the fewest allowed while it is unknown what one serves."""
     spec, capacity = request.spec, request.capacity
     return spec.needed(request.declared_rate, capacity) if capacity.alone > 0 else spec.min_replicas
+
+
+def _served(sight: Sight, capacity: Capacity, replicas: int) -> str:
+    """What one replica serves, and each of so many where that is more; with why, where that is not as predicted."""
+    proven = what_is_proven(sight, capacity, replicas)
+    if proven:
+        return f"one replica serves {request_rate(sight.request.capacity.alone)} as predicted{proven}"
+    return f"{_serves(capacity, replicas)}{shown_ago(sight)}"
 
 
 def _serves(capacity: Capacity, replicas: int) -> str:

@@ -12,16 +12,17 @@ from typing import TYPE_CHECKING
 
 from weft.domain.capacity import Capacity
 from weft.domain.pool_memory import Saturation
-from weft.domain.texts.figures import seconds
+from weft.domain.texts.figures import counted, digits, seconds
 from weft.domain.values.changed import changed
 from weft.domain.workload import Role
+from weft.scaling.calibrating.proving import at_least_as_proven
 from weft.scaling.looks import LOAD_WINDOW_SECONDS
 from weft.scaling.reading import is_backlog
 from weft.scaling.underperforming.slowness import without_outliers
 
 if TYPE_CHECKING:
     from weft.scaling.reading import LoadReading
-    from weft.scaling.sight import Sight
+    from weft.scaling.sight import ScaleRequest, Sight
 
 # A measured capacity below this fraction of the predicted one is a fault of the measurement or the engine, not demand.
 LEAST_TRUE_CAPACITY = 0.25
@@ -40,7 +41,8 @@ def true_capacity(sight: Sight) -> Capacity:
     capacity, and teaches calibration nothing.
     """
     request, reading = sight.request, sight.reading
-    predicted = request.capacity if math.isfinite(request.capacity.alone) else Capacity(0.0)
+    is_as_predicted = request.proven is None and math.isfinite(request.capacity.alone)  # as every pass asks
+    predicted = request.capacity if is_as_predicted else counted_on(request)
     if reading is None or not _is_saturated(sight):
         lately = _counts_now(sight)
         return predicted if lately is None else predicted.at_most(lately.work / request.work)
@@ -48,6 +50,12 @@ def true_capacity(sight: Sight) -> Capacity:
     if predicted.alone > 0.0 and measured >= predicted.each(reading.answered):
         return predicted
     return Capacity(max(measured, predicted.alone * LEAST_TRUE_CAPACITY))
+
+
+def counted_on(request: ScaleRequest) -> Capacity:
+    """What replicas serve as predicted, and no less than what they are proven to."""
+    predicted = request.capacity if math.isfinite(request.capacity.alone) else Capacity(0.0)
+    return at_least_as_proven(predicted, request.proven)
 
 
 def with_what_saturation_shows(sight: Sight) -> Sight:
@@ -71,6 +79,15 @@ def with_what_saturation_shows(sight: Sight) -> Sight:
         if counts is not None:
             found = changed(counts, at=request.now)
     return sight if found == known else changed(sight, memory=changed(sight.memory, saturation=found))
+
+
+def what_is_proven(sight: Sight, capacity: Capacity, replicas: int) -> str:
+    """What each of so many replicas counts for where that is proven and not predicted, in words; else empty."""
+    request, proven = sight.request, sight.request.proven
+    if proven is None or request.capacity.each(replicas) >= capacity.each(replicas) or capacity != counted_on(request):
+        return ""
+    met = f"{counted(proven.replicas, 'replica')} met {proven.targets}"
+    return f", and each of {replicas} {digits(capacity.each(replicas))}, as {met} at {digits(proven.rate)} each"
 
 
 def shown_ago(sight: Sight) -> str:

@@ -34,7 +34,7 @@ from weft.scaling.reading import LoadReading, counted_at_front, front_tells, is_
 from weft.scaling.staying import COUNTED_AGO_SECONDS, lasting, stay_seconds
 
 if TYPE_CHECKING:
-    from weft.domain.calibration import Calibrated
+    from weft.domain.calibration import Calibrated, ProvenLoad
     from weft.domain.capacity import Capacity
     from weft.domain.forecast import KeptForecast, Past
     from weft.domain.reasons import Explanation
@@ -66,7 +66,8 @@ class ScaleRequest:
     the persisted explanation, `kept` the persisted forecast, for when there is no memory, and `past` what is known of
     the time before; `ceiling` is set by budgets that pools share; `start_up` is what a start should take.
     `network_bound` says that requests of its split wait for KV transfers: such waiting is no reason for more GPUs.
-    `calibration` is what capacities were calibrated with.
+    `calibration` is what capacities were calibrated with, and `proven` the load at which replicas met their targets,
+    with requests of present lengths.
     """
 
     spec: ScalingSpec
@@ -87,6 +88,7 @@ class ScaleRequest:
     start_up: StartUp | None = None
     network_bound: bool = False
     calibration: tuple[Calibrated, ...] = ()
+    proven: ProvenLoad | None = None
 
     @property
     def work(self) -> float:

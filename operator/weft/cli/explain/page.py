@@ -45,8 +45,9 @@ def explanation(body: Json) -> RenderableType:
     parts: list[RenderableType] = [_headline(body, status), _conditions(status)]
     if not status:
         parts.append(Text(_NOT_LOOKED_AT, style="yellow"))
-    tellers = (_scale, _plan, _start_up, _assignments, _failure, _avoided, _transport, _observed, _calibrated)
-    sections = [teller(status) for teller in tellers]
+    tellers = (_scale, _plan, _start_up, _assignments, _failure, _avoided, _transport, _observed)
+    learnt = (_calibrated, _proven)
+    sections = [teller(status) for teller in (*tellers, *learnt)]
     parts.extend(Padding(section, (1, 0, 0, 0)) for section in sections if section is not None)
     return Group(*parts)
 
@@ -197,6 +198,17 @@ def _observed(status: Json) -> RenderableType | None:
     for caveat in observed.get("caveats") or ():
         text.append(f"\nnote: {caveat}", style="yellow")
     return text
+
+
+def _proven(status: Json) -> RenderableType | None:
+    """Show the load at which targets were met, for the planned shape."""
+    plan, proven = status.get("plan") or {}, status.get("proven")
+    if not proven or f" as {plan.get('shape')} on " not in proven["subject"]:
+        return None
+    met = f"{proven['targets']} was met at {figure(proven['requestsPerSecond'])} requests/s on each of"
+    tokens = f"{figure(proven['inputTokens'])} and {figure(proven['outputTokens'])} tokens in and out"
+    told = f"{met} {counted(proven['replicas'], 'replica')}, {tokens}"
+    return Text("proven: ", style="bold").append(told, style="not bold default")
 
 
 def _calibrated(status: Json) -> RenderableType | None:

@@ -17,10 +17,12 @@ from weft.scaling import (
     RatioGuard,
     ScaleAnswer,
     ScaleRequest,
+    holds,
     lengths_after,
     live_workload,
     scale_pool,
     scale_split,
+    targets_in_words,
     without_costs,
 )
 from weft.shaping import FEW_HITS, Unpaired
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from weft.decide.plans.pair import Pair
     from weft.decide.replicas.roll import Roll
     from weft.decide.replicas.vanished import Vanished
+    from weft.domain.calibration import ProvenLoad
     from weft.domain.capacity import Capacity
     from weft.domain.pool_memory import LengthSample, ScaleMemory
     from weft.domain.snapshot import PoolObservation, PoolRecord, Snapshot, SplitRecord
@@ -132,7 +135,7 @@ def count(
 ) -> tuple[ScaleAnswer, ...]:
     """Counts of one pool, or of both halves of a split together, within their shares of budgets (by UID)."""
     requests = [
-        _request(prospect.planned, snapshot, shares.get(prospect.pool.key.uid))
+        _request(prospect.planned, prospect.live, snapshot, shares.get(prospect.pool.key.uid))
         for prospect in known
         if prospect.planned is not None
     ]
@@ -153,7 +156,7 @@ def _told_of_the_network(requests: list[ScaleRequest], known: Sequence[Prospect]
     return [replace(each, network_bound=True) for each in requests]
 
 
-def _request(planned: Planned, snapshot: Snapshot, share: Share | None) -> ScaleRequest:
+def _request(planned: Planned, live: Workload | None, snapshot: Snapshot, share: Share | None) -> ScaleRequest:
     pool, shape = planned.pool, planned.plan.shape
     current, memory = pool.status.desired_replicas, snapshot.memory.get(pool.key.uid)
     if planned.plan is not pool.status.plan:
@@ -176,7 +179,14 @@ def _request(planned: Planned, snapshot: Snapshot, share: Share | None) -> Scale
         declared_capacity=planned.declared.alone,
         start_up=planned.start_up,
         calibration=pool.status.calibration,
+        proven=None if pool.status.proven is None else _proven(pool.status.proven, planned, live),
     )
+
+
+def _proven(known: ProvenLoad, planned: Planned, live: Workload | None) -> ProvenLoad | None:
+    """The load at which replicas of this plan met the present targets, with requests as they come."""
+    spec = planned.spec
+    return holds(known, planned.subject, targets_in_words(spec.role, spec.slo), live or spec.workload)
 
 
 def _in_its_replicas(planned: Planned, current: int, memory: ScaleMemory | None) -> tuple[int, ScaleMemory | None]:

@@ -23,9 +23,10 @@ from weft.domain.stumbling import stumbled
 from weft.domain.values.made_often import made_often
 from weft.domain.workload import Role
 from weft.engines import adapter_for
-from weft.perf import ASTRAY, AT_RANDOM, Coming, at_engine, at_engine_after_handover, dispersion
+from weft.perf import ASTRAY, AT_RANDOM, Coming, at_engine, at_engine_after_handover, at_rate, dispersion
 from weft.render import revision
 from weft.scaling.calibrating import calibration as calibrating
+from weft.scaling.calibrating.proving import Tried, targets_in_words, with_evidence
 from weft.scaling.calibrating.tails import ExpectedLatencies, followed
 from weft.scaling.calibrating.taking_over import in_force, what_is_phased
 from weft.shaping import capacity_of, running_replica, share_a_front, what_matters
@@ -123,7 +124,8 @@ def learn(snapshot: Snapshot, facts: Facts, roll: Roll) -> Snapshot:
         except Exception as error:
             raise stumbled(error, lesson.pool) from error
         memory[uid] = replace(memory[uid], calibration=replace(learnt, news=what_is_phased(known, factors, learnt)))
-        pools[uid] = replace(lesson.pool, status=replace(lesson.pool.status, calibration=factors))
+        status = replace(lesson.pool.status, calibration=factors, proven=learnt.proven or lesson.pool.status.proven)
+        pools[uid] = replace(lesson.pool, status=status)
     return replace(snapshot, pools=tuple(pools.values()), memory=memory)
 
 
@@ -144,7 +146,8 @@ def watch(
     known = memory.calibration
     if known is not None and known.news is not None:
         known = replace(known, news=None)
-    return calibrating.watched(known, fleet.look(observation, memory, now), pool.status.calibration)
+    look, status = fleet.look(observation, memory, now), pool.status
+    return calibrating.watched(known, look, status.calibration, status.proven)
 
 
 def unwatched(memory: ScaleMemory) -> ScaleMemory:
@@ -210,11 +213,34 @@ def _learnt(lesson: _Lesson, facts: Facts) -> CalibrationMemory:
     most, least = _as_they_come(lesson, load)
     pooled = None if least is None else partial(expects, coming=least)
     learnt = calibrating.learnt(lesson.memory, look, partial(expects, coming=most), pooled)
+    learnt = _with_evidence(lesson, learnt, None if counts_handover else replica, load)
     found, seen = percentiles(learnt.factors, most), look.observation
     if found is None or seen is None or learnt.factors.points == lesson.memory.factors.points:
         return learnt
     expected = ExpectedLatencies(*found, error_bar.ttft, error_bar.tpot)
     return replace(learnt, factors=followed(learnt.factors, seen, look.role, fleet.spec.slo, expected))
+
+
+def _with_evidence(
+    lesson: _Lesson, learnt: CalibrationMemory, hands_over: ReplicaModel | None, load: Workload
+) -> CalibrationMemory:
+    """The memory with what this measurement proves of the present load.
+
+    A prefill replica that `hands_over` after it has answered has so much less time for the first token.
+    """
+    look, slo = lesson.look, lesson.fleet.spec.slo
+    role, later = look.role, 0.0
+    if look.observation is None:
+        return learnt
+    if role is Role.Prefill and hands_over is not None:
+        whole, own = at_rate(hands_over, load, role), at_engine(hands_over, load, role)
+        if whole is None or own is None:
+            return replace(learnt, evidence=None)
+        later = max(0.0, whole[0].p95 - own[0].p95)
+    ttft = () if role is Role.Decode else tuple([(part, seconds - later) for part, seconds in slo.ttft])
+    tpot = () if role is Role.Prefill else slo.tpot
+    tried = Tried(len(look.ready), lesson.workload, ttft, tpot, targets_in_words(role, slo))
+    return with_evidence(learnt, look.observation, tried)
 
 
 def _as_they_come(lesson: _Lesson, load: Workload) -> tuple[Coming, Coming | None]:

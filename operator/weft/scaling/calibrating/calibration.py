@@ -29,7 +29,7 @@ from weft.scaling.underperforming.slowness import of_pods
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from weft.domain.calibration import Calibrated, CalibrationSubject
+    from weft.domain.calibration import Calibrated, CalibrationSubject, ProvenLoad
     from weft.domain.pool_memory import LoadSample
     from weft.domain.snapshot import PoolObservation
     from weft.domain.workload import Workload
@@ -145,11 +145,15 @@ def is_quiet(look: CalibrationInput) -> bool:
 
 
 def watched(
-    memory: CalibrationMemory | None, look: CalibrationInput, known: tuple[Calibrated, ...]
+    memory: CalibrationMemory | None,
+    look: CalibrationInput,
+    known: tuple[Calibrated, ...],
+    proven: ProvenLoad | None = None,
 ) -> CalibrationMemory:
-    """The memory with this look added; a new subject, or a clock that was set back, starts from the factors in use."""
+    """The memory with this look added; a new subject, or a clock that was set back, starts from what is in use."""
     if memory is None or memory.subject != look.subject or _is_of_the_future(memory, look.now):
-        memory = CalibrationMemory(look.subject, factors_for(look.subject, known))
+        own = proven if proven is not None and proven.subject == look.subject.words else None
+        memory = CalibrationMemory(look.subject, factors_for(look.subject, known), proven=own)
     same = settled(memory, look)
     if memory.quiet_since is None or len(same) * 2 < len(look.ready):
         quiet = is_quiet(of(look.ready, look))

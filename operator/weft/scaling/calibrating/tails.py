@@ -33,7 +33,7 @@ Targets = tuple[tuple[int, float], ...]
 LEAST, MOST = 0.8, 3.0  # of what is expected
 GAIN = 0.2  # of the way to a measurement, once there are five
 _MOST_AT_ONCE = math.log(1.5)
-_MEDIAN, _NEARLY_ALL = 0.5, 0.995  # shares of requests outside which an edge is only a bound
+_MEDIAN, NEARLY_ALL = 0.5, 0.995  # shares of requests outside which an edge is only a bound
 _NORMAL = NormalDist()
 
 
@@ -69,18 +69,16 @@ def tail_of(buckets: Buckets, targets: Targets, expected: Percentiles) -> float 
     Where no edge lies in the upper half, 1 if that is compatible with the edges. None without a target,
     without observations, or where no time or an endless one is expected.
     """
-    edges = _shares(buckets)
+    edges = shares_below(buckets)
     if not targets or not edges or expected.p50 <= 0.0 or math.isinf(expected.p99):
         return None
     wanted = _NORMAL.inv_cdf(targets[-1][0] / 100.0)
-    telling = [(bound, share) for bound, share in edges if _MEDIAN <= share <= _NEARLY_ALL]
+    telling = [(bound, share) for bound, share in edges if _MEDIAN <= share <= NEARLY_ALL]
     if telling:
         bound, share = min(telling, key=lambda edge: abs(_NORMAL.inv_cdf(edge[1]) - wanted))
         return bound / latency_at(share, expected)
     least = max((bound / expected.p50 for bound, share in edges if share < _MEDIAN), default=0.0)
-    most = min(
-        (bound / latency_at(_NEARLY_ALL, expected) for bound, share in edges if share > _NEARLY_ALL), default=MOST
-    )
+    most = min((bound / latency_at(NEARLY_ALL, expected) for bound, share in edges if share > NEARLY_ALL), default=MOST)
     return min(most, max(least, 1.0))
 
 
@@ -104,7 +102,7 @@ def _moved(before: float, measured: float | None, targets: Targets, expected: Pe
     return min(MOST, max(LEAST, before * math.exp(gain * nearness * step)))
 
 
-def _shares(buckets: Buckets) -> list[tuple[float, float]]:
+def shares_below(buckets: Buckets) -> list[tuple[float, float]]:
     """Finite edges with the share of requests below each, in order; counts of a torn scrape are made monotonic."""
     ordered = [(bound, count) for bound, count in sorted(buckets) if bound > 0 and math.isfinite(count)]
     total = max((count for _, count in ordered), default=0.0)
