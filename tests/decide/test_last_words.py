@@ -30,6 +30,15 @@ def test_a_silent_end_names_the_command_that_shows_the_log() -> None:
     assert "kubectl logs -n team chat-0-0" in world.condition("chat", "Placed")[2]
 
 
+def test_a_sidecar_that_ends_beside_an_engine_that_never_answered_is_named() -> None:
+    world = serving_world()
+    world.end("chat-0-0", ContainerFailure("Error", "", exit_code=1, beside="shipper"))
+    world.turn()
+    told = world.condition("chat", "Placed")[2]
+    assert "sidecar shipper of pod chat-0-0 ended with exit code 1" in told
+    assert "kubectl logs -n team chat-0-0 -c shipper" in told
+
+
 def test_a_log_that_may_not_be_read_says_which_permission_is_missing() -> None:
     world = serving_world()
     world.end("chat-0-0", ContainerFailure("Error", "", exit_code=1, log_forbidden=True))

@@ -258,14 +258,17 @@ class TestFailure:
         [
             (terminated(exitCode=1, reason="Error", message="boom"), ContainerFailure("Error", "boom", 1)),
             (terminated(exitCode=137, reason="OOMKilled"), ContainerFailure("OOMKilled", "", 137)),
-            ({"phase": "Failed", "reason": "Evicted", "message": "disk"}, ContainerFailure("Evicted", "disk")),
+            (
+                {"phase": "Failed", "reason": "Evicted", "message": "disk"},
+                ContainerFailure("Evicted", "disk", of_node=True),
+            ),
             (
                 terminated(exitCode=137, reason="Error") | {"reason": "Evicted", "message": "low on memory"},
-                ContainerFailure("Evicted", "low on memory"),
+                ContainerFailure("Evicted", "low on memory", of_node=True),
             ),
             (
                 terminated(exitCode=0, reason="Completed") | {"reason": "Terminated", "message": "node shutdown"},
-                ContainerFailure("Terminated", "node shutdown"),
+                ContainerFailure("Terminated", "node shutdown", of_node=True),
             ),
             (
                 {"phase": "Running", "reason": "NodeLost", "containerStatuses": [{"state": {"running": {}}}]},
@@ -302,6 +305,20 @@ class TestFailure:
         assert record is not None
         assert record.failure == expected
 
+    @pytest.mark.parametrize(
+        ("reason", "message"),
+        [
+            ("Evicted", 'Usage of EmptyDir volume "cache" exceeds the limit "10Gi". '),
+            ("Evicted", 'Container engine exceeded its local ephemeral storage limit "1Gi". '),
+            ("Evicted", "Pod ephemeral local storage usage exceeds the total limit of containers 1Gi. "),
+            ("DeadlineExceeded", "Pod was active on the node longer than the specified deadline"),
+        ],
+    )
+    def test_is_its_own_where_it_used_more_than_it_was_allowed(self, reason: str, message: str) -> None:
+        record = read_pod(pod({"phase": "Failed", "reason": reason, "message": message}))
+        assert record is not None
+        assert record.failure == ContainerFailure(reason, message)
+
     @pytest.mark.parametrize("kind", ["containers", "initContainers"])
     def test_comes_with_the_memory_that_it_was_allowed(self, kind: str) -> None:
         """By whomever: the pod has the limit that admission left it with."""
@@ -317,10 +334,10 @@ class TestFailure:
         [
             ({"running": {}}, None),
             ({"terminated": {"exitCode": 137, "reason": "OOMKilled"}}, None),
-            ({"waiting": {"reason": "CrashLoopBackOff"}}, ContainerFailure("OOMKilled", "", 137, beside=True)),
+            ({"waiting": {"reason": "CrashLoopBackOff"}}, ContainerFailure("OOMKilled", "", 137, beside="proxy")),
             (
                 {"waiting": {"reason": "ErrImagePull", "message": "no"}},
-                ContainerFailure("ErrImagePull", "no", beside=True),
+                ContainerFailure("ErrImagePull", "no", beside="proxy"),
             ),
         ],
         ids=["runs again", "just ended", "again and again", "image"],
@@ -337,6 +354,31 @@ class TestFailure:
         record = read_pod(pod({"initContainerStatuses": [told]}, {"containers": [{}], "initContainers": [proxy]}))
         assert record is not None
         assert record.failure == expected
+
+    @pytest.mark.parametrize(
+        ("told", "fails"),
+        [
+            ([{"type": "Ready", "status": "True"}], False),
+            ([{"type": "ContainersReady", "status": "False", "lastTransitionTime": "2026-07-01T09:00:00Z"}], False),
+            ([{"type": "ContainersReady", "status": "False", "lastTransitionTime": "2026-07-01T07:00:00Z"}], True),
+            ([], True),
+        ],
+        ids=["ready", "was ready", "never ready", "nothing told"],
+    )
+    def test_is_no_sidecar_that_crashes_beside_an_engine_that_has_answered(
+        self,
+        told: list[Json],
+        fails: bool,  # noqa: FBT001 - a case
+    ) -> None:
+        """A log shipper with a bad ConfigMap ended all engines of a pool at once; whether they answer, probes tell."""
+        shipper: Json = {"name": "shipper", "state": {"waiting": {"reason": "CrashLoopBackOff"}}}
+        shipper["lastState"] = {"terminated": {"exitCode": 1, "reason": "Error"}}
+        engine = {"name": "engine", "state": {"running": {"startedAt": "2026-07-01T08:00:00Z"}}}
+        status = {"conditions": told, "containerStatuses": [engine], "initContainerStatuses": [shipper]}
+        spec = {"containers": [{}], "initContainers": [{"name": "shipper", "restartPolicy": "Always"}]}
+        record = read_pod(pod(status, spec))
+        assert record is not None
+        assert (record.failure is not None) == fails
 
 
 def test_an_object_of_ours_is_kept_whole_without_its_managed_fields() -> None:

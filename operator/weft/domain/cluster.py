@@ -65,7 +65,8 @@ class ContainerFailure:
     `log_tail` holds the last lines of its log where they were needed and readable; `log_forbidden` says that RBAC
     denied access to them. `unanswered_seconds` is for how long it ran without an answer to its startup probe, where
     that is why the kubelet ended it. `memory_limit` is what it was allowed, as written in the pod; empty without limit.
-    `beside` says that it is a sidecar, which the kubelet starts again, and no container of the pod itself has failed.
+    `beside` is the name of a sidecar, which the kubelet starts again; no container of the pod itself has failed then.
+    `of_node` says that the kubelet ended or refused the whole pod, and not for what that used beyond its own limits.
     """
 
     reason: str
@@ -75,7 +76,8 @@ class ContainerFailure:
     log_forbidden: bool = False
     unanswered_seconds: float | None = None
     memory_limit: str = ""
-    beside: bool = False
+    beside: str = ""
+    of_node: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,8 +175,8 @@ class PodRecord:
 
     @property
     def unscheduled(self) -> bool:
-        """Whether we released it, but it is not bound to a node yet."""
-        return not self.gated and self.node is None and self.phase is PodPhase.Pending
+        """Whether we released it, but it is not bound to a node yet; it may be nominated for one."""
+        return not self.gated and self.phase is PodPhase.Pending and not self.bound
 
     @property
     def bound(self) -> bool:

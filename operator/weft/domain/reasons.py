@@ -92,6 +92,7 @@ class Reason(StrEnum):
     NodeGone = "NodeGone"
     NodeLost = "NodeLost"
     PodDeleted = "PodDeleted"
+    PodEvicted = "PodEvicted"
     ComputeDomainDeleted = "ComputeDomainDeleted"
     EvictedByScheduler = "EvictedByScheduler"
     EngineFailed = "EngineFailed"

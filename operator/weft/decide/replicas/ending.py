@@ -109,12 +109,18 @@ def _exit(failure: ContainerFailure) -> str:
 
 
 def _silence(pod: PodRecord) -> Explanation:
-    ended = f"pod {pod.name} ended" + (f" with {_exit(pod.failure)}" if pod.failure is not None else "")
+    ended = f"{_what(pod)} ended" + (f" with {_exit(pod.failure)}" if pod.failure is not None else "")
     return Explanation(Reason.EngineFailedSilently, f"{ended}; {_cause_unknown(pod)}")
 
 
+def _what(pod: PodRecord) -> str:
+    sidecar = pod.failure.beside if pod.failure is not None else ""
+    return f"sidecar {sidecar} of pod {pod.name}" if sidecar else f"pod {pod.name}"
+
+
 def _cause_unknown(pod: PodRecord) -> str:
-    hint = f"kubectl logs -n {pod.namespace} {pod.name}"
+    sidecar = pod.failure.beside if pod.failure is not None else ""
+    hint = f"kubectl logs -n {pod.namespace} {pod.name}" + (f" -c {sidecar}" if sidecar else "")
     if pod.failure is not None and pod.failure.log_forbidden:
         return f"its log may not be read by Weft: grant pods/log, or run: {hint}"
     return f"its last lines name no cause: {hint}"

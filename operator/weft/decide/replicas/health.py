@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 # Released pods that nobody binds within this time are placed anew (architecture: ADR 0004).
 SCHEDULING_SECONDS = 60.0
+# Where the scheduler preempts pods of others, those may take as long as they have grace: drains of engines do.
+PREEMPTING_SECONDS = 600.0
 # Counted from when Kubernetes calls the node NotReady (40-50 s into its silence), and no Service routes to it any more.
 # A kubelet that restarts is back sooner.
 # Of a node whose object is gone it is counted from when that was first seen: 10 to 30 s before Kubernetes would delete
@@ -239,6 +241,16 @@ def somebody_deletes_it(replica: AssignedReplica, around: Surroundings) -> Loss 
     return None if pod is None else _taken_away(replica, around, f"somebody deletes pod {pod.name}")
 
 
+def its_kubelet_gave_a_pod_up(replica: AssignedReplica, around: Surroundings) -> Loss | None:
+    """A kubelet evicted, rejected or shut down a pod: its node lacks something, which is no fault of the engine."""
+    pod = next((pod for pod in replica.pods if pod.failure is not None and pod.failure.of_node), None)
+    if pod is None or pod.failure is None:
+        return None
+    said = f"{pod.failure.reason}: {pod.failure.message}".removesuffix(": ")
+    loss = _taken_away(replica, around, f"its node gave up pod {pod.name}: {said}", Reason.PodEvicted)
+    return loss if pod.node is None else replace(loss, suspects=(pod.node,))
+
+
 def a_pod_has_ended(replica: AssignedReplica, around: Surroundings) -> Loss | None:
     """An engine that ended, or a container that cannot start; engines are never restarted in place."""
     ended = [pod for pod in replica.pods if pod.failure is not None or pod.ended]
@@ -280,12 +292,19 @@ def part_of_it_stays_behind(replica: AssignedReplica, around: Surroundings) -> L
 def nobody_schedules_it(replica: AssignedReplica, around: Surroundings) -> Loss | None:
     """A released pod is still not bound after the grace time."""
     for pod in replica.unscheduled:
-        if around.heard - released_at(pod) >= SCHEDULING_SECONDS:
+        patience = scheduled_within(pod)
+        if around.heard - released_at(pod) >= patience:
             said = pod.message or "the scheduler gave no reason"
-            message = f"{pod.name} was not scheduled in {SCHEDULING_SECONDS:g} s: {said}"
+            message = f"{pod.name} was not scheduled in {seconds(patience)}: {said}"
             loss = _loss(replica, Reason.SchedulingTimedOut, message, counts=True)
-            return replace(loss, suspects=replica.unbound_nodes)
+            nominated = () if pod.node is None else (pod.node,)
+            return replace(loss, suspects=tuple(dict.fromkeys((*nominated, *replica.unbound_nodes))))
     return None
+
+
+def scheduled_within(pod: PodRecord) -> float:
+    """Seconds that a released pod may take to be bound: longer for one that is nominated, as others leave for it."""
+    return SCHEDULING_SECONDS if pod.node is None else PREEMPTING_SECONDS
 
 
 def it_does_not_get_to_run(replica: AssignedReplica, around: Surroundings) -> Loss | None:
@@ -356,6 +375,7 @@ _CLAIMS = (
     its_scheduler_gave_it_up,
     its_compute_domain_is_gone,
     somebody_deletes_it,
+    its_kubelet_gave_a_pod_up,
     a_pod_has_ended,
     a_member_is_missing,
     part_of_it_stays_behind,

@@ -15,6 +15,7 @@ from weft.decide.replicas.health import (
     Surroundings,
     loss_of,
     released_at,
+    scheduled_within,
 )
 from weft.decide.replicas.promises import held_by, keep_promise
 from weft.decide.replicas.silence import Judging, given_up
@@ -72,9 +73,10 @@ class Survivors:
         """When the next replica that stays would have waited too long: released, for a predecessor, or on its node."""
         if self.standing is not None:
             return None
-        pods = [(replica.assignment, (*replica.unscheduled, *replica.ahead)) for replica in self.replicas]
-        began = [released_at(pod) for each, held in pods if held and each in staying for pod in held]
-        waits = [max(1.0, since + SCHEDULING_SECONDS - now) for since in began]
+        here = [replica for replica in self.replicas if replica.assignment in staying]
+        ends = [released_at(pod) + scheduled_within(pod) for each in here for pod in each.unscheduled]
+        ends += [released_at(pod) + SCHEDULING_SECONDS for each in here for pod in each.ahead]
+        waits = [max(1.0, end - now) for end in ends]
         if start_timeout_seconds is not None:
             on_nodes = [pod for replica in self.replicas if replica.assignment in staying for pod in replica.preparing]
             waits += [max(1.0, released_at(pod) + start_timeout_seconds - now) for pod in on_nodes]

@@ -60,7 +60,8 @@ class PodLogs:
     def _tail(self, pod: PodRecord) -> tuple[str | None, bool]:
         """(Last lines, whether reading is forbidden); an unreadable log counts as empty, as one not read in time."""
         path = resource_path("v1", "pods", pod.namespace, pod.name) + "/log"
-        query = {"tailLines": str(TAIL_LINES), "limitBytes": str(READ_BYTES), "container": ENGINE_CONTAINER}
+        beside = pod.failure.beside if pod.failure is not None else ""
+        query = {"tailLines": str(TAIL_LINES), "limitBytes": str(READ_BYTES), "container": beside or ENGINE_CONTAINER}
         try:
             text = self._reader.text(path, query)
         except ApiException as error:

@@ -16,6 +16,8 @@ _NODES_COUNTED = re.compile(r"\d+/\d+ nodes are available: (?P<reasons>\d+ .*?)(
 _EACH_COUNT = re.compile(r", (?=\d+ )")
 _OTHER_NODES = re.compile(r"\[NodeAffinity\]|node affinity/selector")
 _WAITING_IS_NORMAL = {"", "ContainerCreating", "PodInitializing"}
+_TOOK_TOO_LONG = "DeadlineExceeded"  # activeDeadlineSeconds, which somebody gave the pod
+_OWN_LIMIT = re.compile(r"exceeds the limit|exceeded its local ephemeral storage limit|exceeds the total limit")
 _CRASHES = "CrashLoopBackOff"
 
 
@@ -40,19 +42,31 @@ def read_failure(status: Json, spec: Json) -> ContainerFailure | None:
     """How the kubelet ended the whole pod, else how a container ended or why it cannot start; else None.
 
     Evicting a pod kills its containers, which is then no news. A pod whose containers ended by themselves has no
-    reason of its own. The kubelet restarts sidecars: one that ended is a failure only if it does so again and again.
+    reason of its own. The kubelet restarts sidecars: one that ended is a failure only if it does so again and again,
+    and beside an engine that never answered. One that has is judged by its readiness, as one that hangs.
     """
     failed, reason = status.get("phase") == "Failed", str(status.get("reason") or "")
     if failed and reason:
-        return ContainerFailure(reason, str(status.get("message") or ""))
+        said = str(status.get("message") or "")
+        own = reason == _TOOK_TOO_LONG or _OWN_LIMIT.search(said) is not None
+        return ContainerFailure(reason, said, of_node=not own)
     sidecars = _sidecars_of(spec)
     for container in _container_statuses(status):
         beside = container.get("name") in sidecars
         failure = _container_failure(container, restarts=beside)
-        if failure is not None:
-            unanswered, limit = _unanswered_seconds(container, status, spec), _memory_limit(container, spec)
-            return replace(failure, unanswered_seconds=unanswered, memory_limit=limit, beside=beside)
+        if failure is None or (beside and _has_answered(status)):
+            continue
+        unanswered, limit = _unanswered_seconds(container, status, spec), _memory_limit(container, spec)
+        name = str(container.get("name") or "") if beside else ""
+        return replace(failure, unanswered_seconds=unanswered, memory_limit=limit, beside=name)
     return ContainerFailure("Failed", str(status.get("message") or "")) if failed else None
+
+
+def _has_answered(status: Json) -> bool:
+    """Whether all containers of a pod run that is ready, or was."""
+    told = {str(each.get("type")): each for each in status.get("conditions") or ()}
+    ready = any(told.get(kind, {}).get("status") == "True" for kind in ("Ready", "ContainersReady"))
+    return ready or unready_since(status, told.get("ContainersReady", {})) is not None
 
 
 def _unanswered_seconds(container: Json, status: Json, spec: Json) -> float | None:
