@@ -121,6 +121,19 @@ def test_nothing_of_others_is_deleted_whatever_kind_it_is_of() -> None:
     assert ["chat-front", "chat-front"] == [action.name for action in deletes]
 
 
+def test_a_pool_whose_service_is_missing_is_not_reached() -> None:
+    """A quota that allows no Service, a webhook, or somebody who deletes it: clients find no such name."""
+    world = World()
+    world.settle(ONE)
+    world.run()
+    assert conditions(world, ONE)["Ready"] == ("True", Reason.Serving)
+    service = world.objects.pop(("Service", "chat"))
+    assert conditions(world, ONE)["Ready"] == ("False", Reason.FrontStarting)
+    assert world.look(ONE).progress.url is None
+    world.objects["Service", "chat"] = service
+    assert world.look(ONE).progress.url is not None
+
+
 def test_somebody_elses_object_is_left_alone_and_named() -> None:
     world = World()
     world.objects["Service", "chat"] = {

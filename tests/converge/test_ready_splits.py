@@ -56,6 +56,20 @@ def test_each_half_needs_what_a_pool_needs(half: PoolRecord, expected: tuple[str
     assert expected == (ready.status, ready.explanation.reason)
 
 
+def test_a_split_whose_service_is_missing_is_not_reached() -> None:
+    world, halves = World(), (prefill(AUTO, 1, 1), DECODE)
+    assert_settles(world, DUO, *halves)
+    serve(world, *halves)
+    world.objects["Deployment", FRONT]["status"] = {"readyReplicas": 1}
+    assert_settles(world, DUO, *halves)
+    assert world.look_at(DUO, *halves).progress.url is not None
+    del world.objects["Service", "duo"]
+    found = world.look_at(DUO, *halves).progress
+    (ready,) = [each for each in found.conditions if each.kind == "Ready"]
+    assert (ready.status, ready.explanation.reason) == ("False", Reason.FrontStarting)
+    assert found.url is None
+
+
 def test_with_too_few_requests_are_served_and_words_say_how_many() -> None:
     """`url` and `generation` are about requests, `Ready` about the size that was asked for."""
     seen = progress(prefill(AUTO, 2, 3))

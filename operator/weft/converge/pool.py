@@ -17,7 +17,7 @@ from weft.converge.observed_pool import ObservedPool
 from weft.converge.phases import with_phases
 from weft.converge.relabelling import Relabelling
 from weft.converge.replicas import every_pod_is_asked
-from weft.converge.serving import before_routers, front_trouble, route_trouble
+from weft.converge.serving import before_routers, front_trouble, route_trouble, service_trouble
 from weft.converge.starting import create_missing, release_whole, waits_for_domain
 from weft.domain import labels
 from weft.domain.errors import Blocked, Invalid
@@ -103,7 +103,8 @@ def converge_pool(
     census, phases = _counted(observed, fronts, departures)
     census = replace(census, awaited=awaited)
     again = _soonest(phases, departures.changes_after_seconds, edited.changes_after_seconds)
-    unreached = around.taken_way(wanted) or (None if directly else trouble)
+    named = None if _is_routed_to(pool) or pool.split_uid is not None else service_trouble(around)
+    unreached = around.taken_way(wanted) or (None if directly else trouble) or named
     refused = front_refused or pods_refused or around.taken_budget(wanted)
     progress = _progress(pool, census, refused, unreached)
     return Convergence(actions, progress, again_seconds=again)

@@ -27,6 +27,14 @@ def front_trouble(around: ObjectsAround, pair: str = "") -> Explanation | None:
     return Explanation(Reason.FrontStarting, f"no pod of Deployment {name} is ready yet")
 
 
+def service_trouble(around: ObjectsAround) -> Explanation | None:
+    """Why nobody finds a resource by its name: its Service is missing, as it is refused, or deleted by somebody."""
+    name = around.owner.name
+    if around.mine("v1", "Service", name) is not None:
+        return None
+    return Explanation(Reason.FrontStarting, f"Service {name} is not there yet")
+
+
 def before_routers(around: ObjectsAround, trouble: Explanation | None) -> Explanation | None:
     """Why the Service of a pool that is to have routers stays with the replicas, or None where it does not.
 

@@ -16,7 +16,7 @@ from weft.converge.generations import pair_of_replica
 from weft.converge.objects import ObjectsAround
 from weft.converge.phases import with_phases
 from weft.converge.replicas import every_pod_is_asked, replicas_of
-from weft.converge.serving import image_of_front
+from weft.converge.serving import image_of_front, service_trouble
 from weft.converge.split_conditions import Told, split_conditions, why_no_requests
 from weft.converge.split_routing import Routing
 from weft.domain.errors import Invalid
@@ -67,10 +67,10 @@ def converge_split(
     around = ObjectsAround.of(split.key, objects)
     again = min((again for _, again in looked if again is not None), default=None)
     if split.deleting:
-        return Convergence((), _progress(split, sides, None, split.decided, _told(sides, None, split.problem)))
+        return Convergence((), _progress(split, sides, None, split.decided, _told(sides, None, split.problem, around)))
     if split.spec is None or split.status.engine is None:
         routing, kept = fronts_as_left(split, sides, around)
-        progress = _progress(split, sides, routing, split.decided, _told(sides, routing, split.problem))
+        progress = _progress(split, sides, routing, split.decided, _told(sides, routing, split.problem, around))
         return Convergence(tuple(around.apply(kept)), replace(progress, serving_generation=split.serving), again)
     routing = Routing.of(split, sides, around)
     wanted, refused = _front_or_refusal(split, sides, routing, around)
@@ -87,16 +87,22 @@ def converge_split(
     )
     reached = split.decided if follow(sides, bodies, around) else split.reached
     if before is None or not before.routing.serves or routing.serves:
-        return Convergence(actions, _progress(split, sides, routing, reached, _told(sides, routing, blocked)), again)
-    told = replace(_told(sides, before.routing, blocked or routing.taken), awaited=routing.awaited)
+        return Convergence(
+            actions, _progress(split, sides, routing, reached, _told(sides, routing, blocked, around)), again
+        )
+    told = replace(_told(sides, before.routing, blocked or routing.taken, around), awaited=routing.awaited)
     progress = _progress(split, sides, before.routing, reached, told)
     serving = split.serving if progress.serving_generation is not None else None
     return Convergence(actions, replace(progress, serving_generation=serving), again)
 
 
-def _told(sides: Sequence[SideState], routing: Routing | None, refused: Explanation | None) -> Told:
+def _told(
+    sides: Sequence[SideState], routing: Routing | None, refused: Explanation | None, around: ObjectsAround
+) -> Told:
     """What there is to tell of a front."""
     trouble = why_no_requests(sides, routing)
+    if trouble is None and routing is not None and routing.managed and routing.pairs:
+        trouble = service_trouble(around)
     return Told(refused, trouble) if routing is None else Told(refused, trouble, routing.awaited, routing.reached)
 
 
