@@ -37,7 +37,9 @@ _NOT_PRINTABLE_IN_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\u
 _WEBHOOK_IS_AWAY = 'failed calling webhook "'  # with status 500
 # The others may have any status that a webhook or the author of a policy chose.
 _OF_ADMISSION = (_WEBHOOK_IS_AWAY, 'admission webhook "', "ValidatingAdmissionPolicy '")
-WRITE_TIMEOUT_SECONDS = (5.0, 30.0)
+# An API server answers within 60 s, and says which webhook it waited for: those may take 30. Whoever hangs up before
+# learns nothing, and takes it for a server that cannot be reached.
+WRITE_TIMEOUT_SECONDS = (5.0, 65.0)
 
 UNAUTHORIZED, FORBIDDEN, NOT_FOUND, CONFLICT, UNPROCESSABLE, TOO_MANY = 401, 403, 404, 409, 422, 429
 TIMED_OUT, GONE = 408, 410

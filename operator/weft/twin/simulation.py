@@ -13,7 +13,7 @@ from weft.twin.cluster.parts import Parts
 from weft.twin.cluster.start_up import StartPhases
 from weft.twin.cluster.starts import Starts
 from weft.twin.operating import external
-from weft.twin.operating.engines import Engines
+from weft.twin.operating.engines import JUST_BEFORE, Engines
 from weft.twin.operating.operation import SimulatedOperation
 from weft.twin.operating.standstill import AWAKE_SECONDS, LEAP_SECONDS, POLICY_LEAPS, QUIET_SECONDS, may_leap
 from weft.twin.outcome import DecisionEvent, Moment, PoolFigures, PoolSample, SimulationOutcome
@@ -159,10 +159,10 @@ class Simulation:
 
     def run(self, progress: Callable[[float], None]) -> tuple[SimulationOutcome, ...]:
         """Run from the first replica to the last answer; returns an outcome for each stream."""
-        last = self._setting.seconds
+        now, last = 0.0, self._setting.seconds
         self._bring_up()
+        self._cluster.advance(JUST_BEFORE)
         self._cluster.plan(self._setting.faults)
-        now = 0.0
         while now < last:
             self._step(now)
             progress(now / last)

@@ -19,9 +19,12 @@ if TYPE_CHECKING:
     from weft.twin.engine.speed import EngineSpeed
     from weft.twin.serving.stream import Serving
 
+# What happened before the trace is over when its first request comes, which may be at 0.
+JUST_BEFORE = -1e-6
+
 
 class Engines:
-    """Passes the cluster's events of pods on to the stream that each pool serves; seconds before 0 count as 0."""
+    """Passes the cluster's events of pods on to the stream that each pool serves; what was before 0 was just before."""
 
     def __init__(
         self,
@@ -67,18 +70,18 @@ class Engines:
         if modelled not in self._true:
             self._true[modelled] = self._truth(modelled)
         self._running[pod.uid] = serving
-        serving.start(pod.record.name, pool.key.name, self._true[modelled], max(0.0, now), pod.record.start)
+        serving.start(pod.record.name, pool.key.name, self._true[modelled], max(JUST_BEFORE, now), pod.record.start)
 
     def unrouted(self, pod: SimulatedPod, now: float) -> None:
         if pod.uid in self._running:
-            self._running[pod.uid].unroute(pod.record.name, max(0.0, now))
+            self._running[pod.uid].unroute(pod.record.name, max(JUST_BEFORE, now))
 
     def ended(self, pod: SimulatedPod, now: float, *, silently: bool) -> None:
         serving = self._running.pop(pod.uid, None)
         if serving is None:
             return
         end = serving.kill if silently else serving.end
-        end(pod.record.name, max(0.0, now))
+        end(pod.record.name, max(JUST_BEFORE, now))
 
     def load(self, pod: SimulatedPod) -> int:
         return self._running[pod.uid].load(pod.record.name) if pod.uid in self._running else 0
