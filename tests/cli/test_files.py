@@ -113,3 +113,22 @@ def test_what_two_dumps_of_one_cluster_have_in_common_counts_once(tmp_path: Path
     told = weft("fabric", "-f", written(tmp_path / "nodes.yaml", *twice)).out
     assert "8 GPUs, 6 free" in told
     assert "several nodes" not in told
+
+
+def test_a_page_takes_the_place_of_a_page_and_of_nothing_else(tmp_path: Path) -> None:
+    """`--html` with the name of an input replaced that without a word."""
+    nodes, page = written(tmp_path / "nodes.yaml", listed(node("board-0"))), tmp_path / "page.html"
+    before = (tmp_path / "nodes.yaml").read_bytes()
+    ending = weft("fabric", "-f", nodes, "--html", nodes)
+    assert ending.code == 2
+    assert "is there and is no HTML page: name another file, or remove it" in ending.sentence
+    assert (tmp_path / "nodes.yaml").read_bytes() == before
+    page.touch()
+    for _ in range(2):
+        assert weft("fabric", "-f", nodes, "--html", str(page)).code == 0
+    assert page.read_bytes().lower().startswith(b"<!doctype html")
+    trace = tmp_path / "trace.csv"
+    trace.write_text("arrival_s,input_tokens,output_tokens\n0.5,500,50\n")
+    pools = written(tmp_path / "pool.yaml", pool(slo={"ttft": {"p95": "1s"}}))
+    ending = weft("simulate", "-f", pools, "--fabric", nodes, "--trace", str(trace), "--html", str(trace))
+    assert (ending.code, trace.read_text()[:9]) == (2, "arrival_s")

@@ -13,7 +13,7 @@ from weft.cli.cluster.sitting import seat
 from weft.cli.fabric.data import fabric_data
 from weft.cli.fabric.html import fabric_html
 from weft.cli.fabric.page import fabric_page
-from weft.cli.files.whole import refuse_unwritable, write_whole
+from weft.cli.files.whole import refuse_to_replace_what_is_no_page, refuse_unwritable, write_whole
 from weft.cli.telling.terminal import Format, print_data, show
 from weft.fabric import build_fabric
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 def run_fabric(world: World, form: Format, html: Path | None) -> None:
     """Print the fabric, and write the HTML page if one is asked for."""
     refuse_unwritable(html)
+    refuse_to_replace_what_is_no_page(html)
     found = seated(world)
     sitting = found.sitting
     if found.running.unread:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 STANDARD_OUTPUT = "-"
 
+_ENOUGH_OF_A_PAGE = 256  # bytes
+
 
 def refuse_unwritable(*paths: Path | None) -> None:
     """Before any work, raise `CommandFailure` for a file that `write_whole` could not write; None is skipped."""
@@ -23,6 +25,16 @@ def refuse_unwritable(*paths: Path | None) -> None:
             _refuse_what_is_no_file(path)
             with _told_of(path), tempfile.TemporaryFile(dir=path.parent):
                 pass
+
+
+def refuse_to_replace_what_is_no_page(path: Path | None) -> None:
+    """Raise `CommandFailure` where a page would take the place of a file that is none, such as one of the inputs."""
+    if path is None or not path.is_file():
+        return
+    with _told_of(path), path.open("rb") as file:
+        begins = file.read(_ENOUGH_OF_A_PAGE).lstrip().lower()
+    if begins and not begins.startswith((b"<!doctype html", b"<html")):
+        raise CommandFailure(f"{path} is there and is no HTML page: name another file, or remove it")
 
 
 def write_whole(path: Path, content: bytes) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.catalog import load
 from weft.cli.ends.failure import CommandFailure
-from weft.cli.files.whole import refuse_unwritable, write_whole
+from weft.cli.files.whole import refuse_to_replace_what_is_no_page, refuse_unwritable, write_whole
 from weft.cli.simulate.fleet import FleetReport, as_fleet_data, as_fleet_page
 from weft.cli.simulate.fleet_html import fleet_html
 from weft.cli.simulate.html import simulation_html
@@ -56,6 +56,7 @@ def run_simulate(
     """Simulate and show the outcomes; raises `CommandFailure` for what cannot be simulated."""
     policies = _known(options.policies)
     refuse_unwritable(options.html)
+    refuse_to_replace_what_is_no_page(options.html)
     with working("reading requests, and planning" if wishes.trace else "asking Prometheus, and planning"):
         cases = cases_of(wishes, documents, world, load())
     for case in cases:
