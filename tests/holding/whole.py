@@ -126,7 +126,7 @@ class Whole(Edited):
 
     def record(self, key: ResourceKey, explanation: Explanation, *, warns: bool = False) -> None:  # noqa: ARG002
         """Take an event; none tells of a mistake of Weft's."""
-        assert "mistake" not in explanation.message, (key, explanation)
+        assert "Weft made a mistake" not in explanation.message, (key, explanation)
 
     def decide(self) -> None:
         """One turn of the loop."""
