@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from weft.domain.calibration import Calibrated, CalibrationSubject
+from weft.domain.calibration import Calibrated, CalibrationSubject, ProvenLoad
 from weft.domain.decision import PoolDecision
 from weft.domain.forecast import KeptForecast
 from weft.domain.hardware import Precision
@@ -100,6 +100,9 @@ ASSIGNMENTS = st.lists(
     unique_by=lambda assignment: assignment.replica,
 ).map(tuple)
 AVOIDED = st.lists(st.builds(Avoided, WORDS, INSTANTS, st.sampled_from(Reason)), max_size=3).map(tuple)
+PROVEN = st.builds(
+    ProvenLoad, WORDS, WORDS, st.floats(1e-3, 1e6), st.integers(1, 1000), st.floats(0.1, 1e7), st.floats(0.1, 1e7)
+)
 STATUSES = st.builds(
     PoolStatus,
     st.integers(0, 1000),
@@ -111,6 +114,7 @@ STATUSES = st.builds(
     st.none() | st.builds(Failure, WORDS, st.integers(1, 99), INSTANTS, EXPLANATIONS),
     st.none() | EXPLANATIONS,
     avoided=AVOIDED,
+    proven=st.none() | PROVEN,
     left_shape=st.none()
     | st.builds(LeftShape, WORDS, INSTANTS, WORDS)
     | st.builds(LeftShape, WORDS, INSTANTS, WORDS, st.booleans(), WORDS, st.floats(1e-3, 1e6)),

@@ -23,7 +23,7 @@ from weft.api import (
 from weft.api.fields import MAX_MESSAGE_CHARACTERS
 from weft.api.figures import figure, milliseconds, read_figure, read_milliseconds
 from weft.api.status import InferencePoolStatus, PDSplitStatus, PoolObservedStatus
-from weft.domain.calibration import Calibrated, CalibrationSubject, ProvenLoad
+from weft.domain.calibration import Calibrated, CalibrationSubject
 from weft.domain.decision import PoolDecision, SplitDecision
 from weft.domain.forecast import KeptForecast
 from weft.domain.hardware import Precision
@@ -317,41 +317,6 @@ class TestCalibration:
         written = self.written()
         written["calibration"][0]["decode"] = factor
         assert parse_pool({"status": written}).status.calibration == ()
-
-
-class TestProven:
-    """`status.proven` is read back exactly, for counts rest on it."""
-
-    PROVEN = ProvenLoad("Llama as H200 FP8 TP4 on VLLM 0.33.0", "TTFT p95 1.5 s", 0.813, 22, 4600.0, 91.0)
-
-    def written(self) -> Json:
-        return pool_status(_decision(PoolStatus(proven=self.PROVEN)), {}, NOW)
-
-    def test_it_is_good_to_read(self) -> None:
-        assert self.written()["proven"] == {
-            "subject": "Llama as H200 FP8 TP4 on VLLM 0.33.0",
-            "targets": "TTFT p95 1.5 s",
-            "requestsPerSecond": "0.813",
-            "replicas": 22,
-            "inputTokens": "4600",
-            "outputTokens": "91",
-        }
-        assert parse_pool({"status": self.written()}).status.proven == self.PROVEN
-
-    @pytest.mark.parametrize(
-        ("name", "value"),
-        [
-            ("requestsPerSecond", "0"),
-            ("requestsPerSecond", "-1"),
-            ("replicas", 0),
-            ("inputTokens", "0"),
-            ("replicas", "2"),
-        ],
-    )
-    def test_what_no_measurement_gives_is_as_if_never_written(self, name: str, value: object) -> None:
-        written = self.written()
-        written["proven"][name] = value
-        assert parse_pool({"status": written}).status.proven is None
 
 
 class TestForecast:
