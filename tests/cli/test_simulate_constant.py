@@ -39,7 +39,7 @@ def test_a_load_that_begins_is_not_taken_for_twice_as_much(tmp_path: Path) -> No
 
 
 @pytest.mark.timeout(600)
-def test_a_constant_load_next_to_a_target_changes_no_count_after_an_hour(tmp_path: Path) -> None:
-    """Where a step of 5 % of lengths, or of 2 % of a factor, is 15 % of capacity."""
+def test_a_constant_load_next_to_a_target_changes_its_count_once_at_most_after_an_hour(tmp_path: Path) -> None:
+    """Where a step of 5 % of lengths, or of 2 % of a factor, is 15 % of capacity; with others of chance, up to two."""
     found = simulated(tmp_path, "30ms", 20, "poisson:rate=4,seconds=6000,isl=1200,osl=250")
-    assert [each for each in found["reasons"] if each["at_seconds"] > 3600.0] == []
+    assert len([each for each in found["reasons"] if each["at_seconds"] > 3600.0]) <= 1

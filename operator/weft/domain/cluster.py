@@ -176,7 +176,7 @@ class PodRecord:
     @property
     def unscheduled(self) -> bool:
         """Whether we released it, but it is not bound to a node yet; it may be nominated for one."""
-        return not self.gated and self.phase is PodPhase.Pending and not self.bound
+        return self.phase is PodPhase.Pending and not self.gated and (self.node is None or self.message != "")
 
     @property
     def bound(self) -> bool:

@@ -73,10 +73,9 @@ class Survivors:
         """When the next replica that stays would have waited too long: released, for a predecessor, or on its node."""
         if self.standing is not None:
             return None
-        here = [replica for replica in self.replicas if replica.assignment in staying]
-        ends = [released_at(pod) + scheduled_within(pod) for each in here for pod in each.unscheduled]
-        ends += [released_at(pod) + SCHEDULING_SECONDS for each in here for pod in each.ahead]
-        waits = [max(1.0, end - now) for end in ends]
+        held = [(each.assignment, pod, scheduled_within(pod)) for each in self.replicas for pod in each.unscheduled]
+        held += [(each.assignment, pod, SCHEDULING_SECONDS) for each in self.replicas for pod in each.ahead]
+        waits = [max(1.0, released_at(pod) + within - now) for each, pod, within in held if each in staying]
         if start_timeout_seconds is not None:
             on_nodes = [pod for replica in self.replicas if replica.assignment in staying for pod in replica.preparing]
             waits += [max(1.0, released_at(pod) + start_timeout_seconds - now) for pod in on_nodes]
