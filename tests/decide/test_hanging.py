@@ -94,3 +94,22 @@ def test_on_a_node_that_does_not_answer_an_engine_is_not_said_to_hang() -> None:
     world = serving(1, 1)
     world.nodes = [replace(node, ready=False) for node in world.nodes]
     assert lasts(world, UNRESPONSIVE_SECONDS + 2 * STEP, 0) == []
+
+
+def test_a_start_that_never_ends_keeps_no_engine_hanging() -> None:
+    """Pods of a second replica are refused for ever, and the only one that answered hangs: it hung for hours."""
+    world = serving(1, 2)
+    spec = world.pools["chat"].spec
+    assert spec is not None
+    world.edit("chat", replace(spec, scaling=external(2)))
+
+    def refused() -> None:
+        for name in [name for name, pod in world.pods.items() if pod.identity and pod.identity.replica == 1]:
+            del world.pods[name]
+
+    told: list[str] = []
+    for _ in range(180):
+        told += lasts(world, STEP, 0)
+        refused()
+    assert "replica 0: chat-0-0 runs, but has not been ready for 300 s" in told[0]
+    assert 0 not in ids(world)

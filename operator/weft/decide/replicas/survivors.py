@@ -104,7 +104,7 @@ def survivors(pool: PoolRecord, planned: Planned | None, roll: Roll, free: FreeM
         if loss is None and not roll.is_sound(pool, replica):
             if planned is not None:
                 judging = Judging(planned, replicas, roll.pools, roll.machines.silent, free)
-                loss = tried_first(replica, loss_of(replica, around), judging)
+                loss = tried_first(replica, loss_of(replica, around), judging, around)
                 loss = given_up(replica, loss, len(losses), judging)
             loss = loss or _promise_lost(pool, planned, replica, free)
         if loss is None:

@@ -150,6 +150,8 @@ def _share_within(buckets: Buckets, seconds: float, *, certain: bool) -> float |
     if beyond == len(edges):
         return edges[-1][1]
     (lower, below), (upper, reached) = edges[beyond - 1], edges[beyond]
+    if seconds == upper:
+        return reached
     if certain or below >= NEARLY_ALL:
         return below
     low, high = (_NORMAL.inv_cdf(min(NEARLY_ALL, max(1.0 - NEARLY_ALL, share))) for share in (below, reached))
