@@ -128,7 +128,7 @@ def test_a_pool_whose_service_is_missing_is_not_reached() -> None:
     world.run()
     assert conditions(world, ONE)["Ready"] == ("True", Reason.Serving)
     service = world.objects.pop(("Service", "chat"))
-    assert conditions(world, ONE)["Ready"] == ("False", Reason.FrontStarting)
+    assert conditions(world, ONE)["Ready"] == ("False", Reason.ServiceMissing)
     assert world.look(ONE).progress.url is None
     world.objects["Service", "chat"] = service
     assert world.look(ONE).progress.url is not None

@@ -66,7 +66,7 @@ def test_a_split_whose_service_is_missing_is_not_reached() -> None:
     del world.objects["Service", "duo"]
     found = world.look_at(DUO, *halves).progress
     (ready,) = [each for each in found.conditions if each.kind == "Ready"]
-    assert (ready.status, ready.explanation.reason) == ("False", Reason.FrontStarting)
+    assert (ready.status, ready.explanation.reason) == ("False", Reason.ServiceMissing)
     assert found.url is None
 
 

@@ -32,7 +32,7 @@ def service_trouble(around: ObjectsAround) -> Explanation | None:
     name = around.owner.name
     if around.mine("v1", "Service", name) is not None:
         return None
-    return Explanation(Reason.FrontStarting, f"Service {name} is not there yet")
+    return Explanation(Reason.ServiceMissing, f"Service {name} is not there")
 
 
 def before_routers(around: ObjectsAround, trouble: Explanation | None) -> Explanation | None:

@@ -129,6 +129,7 @@ class Reason(StrEnum):
     ReplicasStarting = "ReplicasStarting"
     NoReplicaReady = "NoReplicaReady"
     FrontStarting = "FrontStarting"
+    ServiceMissing = "ServiceMissing"
     FrontNotAuthorized = "FrontNotAuthorized"
     GatewayAPIMissing = "GatewayAPIMissing"
     RouteRefused = "RouteRefused"

@@ -155,6 +155,10 @@ def reachable(
     return replace(progress, url=None, conditions=conditions)
 
 
+# Of what is not there yet a refusal says why.
+_NOTHING_KNOWN = frozenset({Reason.ReplicasStarting, Reason.ServiceMissing})
+
+
 def with_problem(progress: PoolProgress | SplitProgress, problem: WeftError | None) -> PoolProgress | SplitProgress:
     """The progress with a refusal as its `Stalled` condition, which kstatus reads as failed.
 
@@ -172,4 +176,4 @@ def with_problem(progress: PoolProgress | SplitProgress, problem: WeftError | No
 
 def _is_told_by(condition: Condition, *, goes: bool) -> bool:
     """Whether a refusal is the better reason of a condition: nothing starts, or everything `goes`."""
-    return condition.kind == "Ready" and (goes or condition.explanation.reason is Reason.ReplicasStarting)
+    return condition.kind == "Ready" and (goes or condition.explanation.reason in _NOTHING_KNOWN)

@@ -25,8 +25,9 @@ from weft.domain.workload import Role
 from weft.engines import adapter_for
 from weft.perf import ASTRAY, AT_RANDOM, Coming, at_engine, at_engine_after_handover, at_rate, dispersion
 from weft.render import revision
+from weft.scaling import targets_in_words
 from weft.scaling.calibrating import calibration as calibrating
-from weft.scaling.calibrating.proving import Tried, targets_in_words, with_evidence
+from weft.scaling.calibrating.proving import Tried, with_evidence
 from weft.scaling.calibrating.tails import ExpectedLatencies, followed
 from weft.scaling.calibrating.taking_over import in_force, what_is_phased
 from weft.shaping import capacity_of, running_replica, share_a_front, what_matters
