@@ -17,7 +17,7 @@ from weft.domain.cluster import ContainerFailure, PodIdentity, PodPhase, PodReco
 from weft.domain.shape import EngineName, EngineRelease
 from weft.domain.snapshot import PoolRecord, ResourceKey
 from weft.domain.status import PoolStatus
-from weft.observe.api_server.lookups import ConfigFiles, Priorities
+from weft.observe.api_server.lookups import PRIORITY_SECONDS, UNKNOWN_SECONDS, ConfigFiles, Priorities
 from weft.observe.api_server.pod_logs import PodLogs
 from weft.observe.api_server.reading import Reader
 from weft.observe.snapshot_builder import logs_needed
@@ -128,6 +128,21 @@ class TestPriorities:
         priorities = Priorities(reader)
         assert priorities.value("polite") == 10
         assert [priorities.preempts(name) for name in ("polite", "usual", "unknown", None)] == [False, True, True, True]
+
+    def test_are_read_again_soon_where_the_first_read_fails(self, server: ScriptedServer, reader: Reader) -> None:
+        """For a minute nobody had a priority then, and everybody preempted."""
+        clock = Clock()
+        priorities = Priorities(reader, clock)
+        says(server, {}, 503)
+        assert priorities.value("high") == 0
+        assert (priorities.preempts("high"), priorities.preempts(None)) == (False, True)
+        says(server, {"items": [{"metadata": {"name": "high"}, "value": 1000}]})
+        clock.now += UNKNOWN_SECONDS
+        assert priorities.value("high") == 1000
+        assert priorities.preempts("high")
+        says(server, {}, 503)
+        clock.now += PRIORITY_SECONDS
+        assert priorities.value("high") == 1000
 
     def test_are_zero_where_nobody_may_read_them(self, server: ScriptedServer, reader: Reader) -> None:
         says(server, {}, 403)

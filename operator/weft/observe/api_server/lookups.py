@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 CONFIG_SECONDS = 30.0
 PRIORITY_SECONDS = 60.0
+_NOT_FOR_US = frozenset({403, 404})
+UNKNOWN_SECONDS = 2.0  # until they are read again, where they never were
 
 
 class ConfigFiles:
@@ -39,13 +41,17 @@ class ConfigFiles:
 
 
 class Priorities:
-    """Values of PriorityClasses by name, and which preempt; empty if reading them is not permitted."""
+    """Values of PriorityClasses by name, and which preempt; none if reading them is not permitted.
+
+    An outage leaves the last answer. Before there is one, nobody who names a class takes a place of others.
+    """
 
     def __init__(self, reader: Reader, clock: Callable[[], float] = time.monotonic) -> None:
         """Nothing is read before it is asked for."""
         self._reader = reader
         self._clock = clock
-        self._read_at: float | None = None
+        self._read_next: float | None = None
+        self._are_known = False
         self._values: dict[str, int] = {}
         self._polite: frozenset[str] = frozenset()
 
@@ -53,20 +59,22 @@ class Priorities:
         """The value of a class, 0 for no class and for an unknown one."""
         if name is None:
             return 0
-        if self._read_at is None or self._clock() - self._read_at >= PRIORITY_SECONDS:
-            self._read_at = self._clock()
+        if self._read_next is None or self._clock() >= self._read_next:
             self._refresh()
+            self._read_next = self._clock() + (PRIORITY_SECONDS if self._are_known else UNKNOWN_SECONDS)
         return self._values.get(name, 0)
 
     def preempts(self, name: str | None) -> bool:
         """Whether pods of a class may preempt others, as of the last call of `value`."""
-        return name not in self._polite
+        return name is None or (self._are_known and name not in self._polite)
 
     def _refresh(self) -> None:
         try:
             listed = self._reader.get(resource_path("scheduling.k8s.io/v1", "priorityclasses"))
-        except (ApiException, HTTPError):
+        except (ApiException, HTTPError) as error:
+            self._are_known |= isinstance(error, ApiException) and error.status in _NOT_FOR_US
             return
+        self._are_known = True
         self._polite = frozenset(
             item["metadata"]["name"] for item in listed.get("items") or () if item.get("preemptionPolicy") == "Never"
         )
