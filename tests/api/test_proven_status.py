@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from weft.api import parse_pool, pool_status
-from weft.domain.calibration import ProvenLoad
+from weft.domain.calibration import CalibrationSubject, ProvenLoad
 from weft.domain.decision import PoolDecision
+from weft.domain.hardware import Precision
+from weft.domain.shape import EngineName, EngineRelease
 from weft.domain.snapshot import ResourceKey
 from weft.domain.status import PoolStatus
+from weft.domain.workload import Role, Slo
+from weft.scaling import targets_in_words
 
 Json = dict[str, Any]
 NOW = 1782892800.0
@@ -35,6 +40,17 @@ class TestProven:
             "outputTokens": "91",
         }
         assert parse_pool({"status": self.written()}).status.proven == self.PROVEN
+
+    def test_the_longest_words_that_there_are_fit(self) -> None:
+        """A status with longer ones would be refused as a whole, for ever."""
+        every = tuple((percentile, 123.456 + percentile / 1000.0) for percentile in (50, 90, 95, 99))
+        release = EngineRelease(EngineName.TensorRTLLM, "1.3.0rc14.post1", "image")
+        shape = "GB200 NVFP4 TP16 PP4 DP64 EP256 DCP8 PCP8"
+        subject = CalibrationSubject("m" * 256, release, "GB200", Precision.NVFP4, shape)
+        words = targets_in_words(Role.Aggregated, Slo(every, every))
+        proven = replace(self.PROVEN, subject=subject.words, targets=words)
+        written = pool_status(PoolDecision(POOL, 3, PoolStatus(proven=proven), 1, ()), {}, NOW)
+        assert parse_pool({"status": written}).status.proven == proven
 
     @pytest.mark.parametrize(
         ("name", "value"),

@@ -145,7 +145,7 @@ class ProvenStatus(ApiModel):
     """The load at which replicas were seen to meet the targets, whatever is predicted."""
 
     subject: Annotated[str, Field(max_length=512)] = Field(description="Model, shape and engine.")
-    targets: Word = Field(description="The targets that were met.")
+    targets: Annotated[str, Field(max_length=512)] = Field(description="The targets that were met.")
     requests_per_second: Figure = Field(description="Of each replica.")
     replicas: Annotated[int, Field(ge=1)] = Field(description="How many shared the traffic.")
     input_tokens: Figure = Field(description="Mean tokens of a prompt without those from the prefix cache.")

@@ -1,4 +1,4 @@
-"""What replicas serve: as predicted, or as little as they did when all of them were saturated.
+"""What replicas serve: as predicted or proven, or as little as they did when all of them were saturated.
 
 Calibration learns from quiet pools alone, and a pool that is short of replicas is not quiet. What replicas do at most
 is seen then, and counts at once. It also counts for a while after: as soon as its backlog was gone the pool would count
@@ -34,11 +34,11 @@ COUNTS_FOR_SECONDS, COUNTS_AT_MOST_SECONDS = 3600.0, 86400.0
 
 
 def true_capacity(sight: Sight) -> Capacity:
-    """What replicas serve: as predicted, or less if unchanged replicas, saturated for a minute, do or lately did less.
+    """What replicas are counted on for, or less if unchanged ones, saturated for a minute, do or lately did less.
 
     The prediction is calibrated already (`scaling/calibrating`), slowly and from quiet pools alone: a backlog stops
-    all learning. What is left to correct here is what calibration cannot see, and at once. It only ever lowers a
-    capacity, and teaches calibration nothing.
+    all learning. What is left to correct here is what calibration cannot see, and at once. It only ever lowers
+    what they are counted on for, and teaches calibration nothing.
     """
     request, reading = sight.request, sight.reading
     is_as_predicted = request.proven is None and math.isfinite(request.capacity.alone)  # as every pass asks

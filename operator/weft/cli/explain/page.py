@@ -45,9 +45,8 @@ def explanation(body: Json) -> RenderableType:
     parts: list[RenderableType] = [_headline(body, status), _conditions(status)]
     if not status:
         parts.append(Text(_NOT_LOOKED_AT, style="yellow"))
-    tellers = (_scale, _plan, _start_up, _assignments, _failure, _avoided, _transport, _observed)
-    learnt = (_calibrated, _proven)
-    sections = [teller(status) for teller in (*tellers, *learnt)]
+    decided, seen = (_scale, _plan, _start_up, _assignments, _failure, _avoided), (_transport, _observed)
+    sections = [teller(status) for teller in (*decided, *seen, _calibrated, _proven)]
     parts.extend(Padding(section, (1, 0, 0, 0)) for section in sections if section is not None)
     return Group(*parts)
 
